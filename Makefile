@@ -1,0 +1,39 @@
+# litebert: `make help` lists what there is.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+.DEFAULT_GOAL := help
+
+$(VENV)/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade pip -c constraints.txt
+	$(BIN)/pip install --quiet torch -c constraints.txt
+	$(BIN)/pip install --quiet -e ".[dev]" -c constraints.txt
+	touch $@
+
+.PHONY: install quickstart test check bench soak docs help
+install: $(VENV)/installed ## install litebert and all it needs into .venv
+
+quickstart: install ## install, then show the family and plan a small model on this machine
+	$(BIN)/litebert models
+	$(BIN)/litebert plan albert-mini --batch 32 --length 128 --tokens 10M
+
+test: install ## run the tests (a few minutes)
+	$(BIN)/python -m pytest -n auto -m "not soak" --doctest-modules src tests
+
+check: install ## lint, format and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: install ## measure a training step against transformers and write benchmarks/results
+	$(BIN)/python benchmarks/train_step.py
+
+soak: install ## the long tests: full-size parity, memory, mutated files by the thousand
+	$(BIN)/python -m pytest -m soak -rA tests
+
+docs: install ## check that every command and link in the documentation holds
+	$(BIN)/python -m pytest tests/test_readme.py tests/test_docs.py
+
+help: ## this list
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1|\2/' | column -t -s '|'

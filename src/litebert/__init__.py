@@ -1,0 +1,41 @@
+"""litebert: lite language encoders, from raw text to a served model.
+
+The names below are what users import; each is loaded when it is first asked for, so that `import litebert` is quick.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from litebert.batch import Batch as Batch
+    from litebert.config import ModelConfig as ModelConfig
+    from litebert.errors import FolderError as FolderError
+    from litebert.errors import LitebertError as LitebertError
+    from litebert.inference.pipelines import load as load
+    from litebert.model.model import Model as Model
+    from litebert.presets import PRESETS as PRESETS
+    from litebert.text.tokenizer import Tokenizer as Tokenizer
+
+__version__ = "0.1.0"
+__all__ = ["PRESETS", "Batch", "FolderError", "LitebertError", "Model", "ModelConfig", "Tokenizer", "load"]
+
+_HOMES = {
+    "Batch": "litebert.batch",
+    "FolderError": "litebert.errors",
+    "LitebertError": "litebert.errors",
+    "Model": "litebert.model.model",
+    "ModelConfig": "litebert.config",
+    "PRESETS": "litebert.presets",
+    "Tokenizer": "litebert.text.tokenizer",
+    "load": "litebert.inference.pipelines",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'litebert' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,51 @@
+"""`Batch`: the contract between the rooms that make examples and the model that learns from them.
+
+`corpus` and `tasks` build it, `model` consumes it, and neither knows more of the other than this.
+"""
+
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+__all__ = ["NO_LABEL", "Batch"]
+
+NO_LABEL = -100
+"""The label of a place that has none; losses pass over it."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows of token ids, and what is asked about them. Only `input_ids` is always there."""
+
+    input_ids: Tensor  # (batch, tokens)
+    attention_mask: Tensor | None = None  # (batch, tokens): 1 token, 0 padding
+    token_type_ids: Tensor | None = None  # (batch, tokens)
+    sequence_ids: Tensor | None = None  # (batch, tokens): packed rows, sequences numbered from 1, padding 0
+    sequence_starts: Tensor | None = None  # (batch, k): where the packed sequences begin
+    masked_positions: Tensor | None = None  # (batch, k): positions to predict, padded with -1
+    masked_labels: Tensor | None = None  # (batch, k): the words that stood there, padded with NO_LABEL
+    sentence_labels: Tensor | None = None  # (batch,) or (batch, k): 0 in order, 1 swapped
+    labels: Tensor | None = None  # what a task asks for: (batch,), (batch, tokens) or (batch, labels)
+
+    def inputs(self) -> dict[str, Tensor]:
+        """The tensors that a model takes, by the names of its arguments."""
+        answers = ("masked_labels", "sentence_labels", "labels")
+        given = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in answers}
+        return {name: tensor for name, tensor in given.items() if tensor is not None}
+
+    @property
+    def num_tokens(self) -> int:
+        """Real tokens, without padding."""
+        mask = self.sequence_ids if self.sequence_ids is not None else self.attention_mask
+        return self.input_ids.numel() if mask is None else int((mask != 0).sum())
+
+    def to(self, device: torch.device | str) -> "Batch":
+        """The same batch on another device."""
+        moved: dict[str, Any] = {
+            field.name: value.to(device, non_blocking=True)
+            for field in fields(self)
+            if (value := getattr(self, field.name)) is not None
+        }
+        return replace(self, **moved)

@@ -1,0 +1,121 @@
+"""What a model is, in numbers: one frozen record that is checked when it is made.
+
+Every ALBERT and every BERT of the paper is a `ModelConfig`; nothing else decides the shape of a model. The bounds
+are wide enough for any encoder of the field and narrow enough that a hostile file cannot ask for a petabyte.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from litebert.errors import RequestError
+
+__all__ = ["Activation", "Family", "Head", "ModelConfig", "ProblemType", "Sharing", "explain"]
+
+Family = Literal["albert", "bert"]
+Sharing = Literal["all", "attention", "ffn", "none", "groups"]
+Activation = Literal["gelu_new", "gelu", "relu", "silu"]
+ProblemType = Literal["single_label_classification", "multi_label_classification", "regression"]
+Head = Literal[
+    "none",
+    "pretraining",
+    "masked-lm",
+    "sequence-classification",
+    "token-classification",
+    "question-answering",
+    "answerable-question-answering",
+    "multiple-choice",
+]
+
+Count = Annotated[int, Field(ge=1, le=1024)]
+Size = Annotated[int, Field(ge=1, le=131_072)]
+TokenId = Annotated[int, Field(ge=0, le=10_000_000)]
+Probability = Annotated[float, Field(ge=0.0, lt=1.0, allow_inf_nan=False)]
+
+
+class ModelConfig(BaseModel):
+    """The shape of an encoder and the names of its labels.
+
+    The defaults are ALBERT base (v2: no dropout). `litebert.presets` holds the other members of the family.
+
+    >>> ModelConfig(hidden_size=256, num_heads=4, intermediate_size=1024, num_layers=6).head_size
+    64
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    family: Family = "albert"
+    vocab_size: Annotated[int, Field(ge=1, le=10_000_000)] = 30_000
+    embedding_size: Size = 128
+    hidden_size: Size = 768
+    num_layers: Count = 12
+    num_heads: Count = 12
+    intermediate_size: Annotated[int, Field(ge=1, le=1_048_576)] = 3072
+    max_positions: Annotated[int, Field(ge=1, le=1_048_576)] = 512
+    num_token_types: Count = 2
+
+    sharing: Sharing = "all"
+    num_groups: Count = 1
+    """With `sharing="groups"`: how many groups the layers are cut into; each shares one set of weights."""
+    num_inner_layers: Count = 1
+    """Blocks that one layer of a group runs one after the other (`inner_group_num` in transformers)."""
+
+    activation: Activation = "gelu_new"
+    hidden_dropout: Probability = 0.0
+    attention_dropout: Probability = 0.0
+    classifier_dropout: Probability = 0.1
+    layer_norm_eps: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = 1e-12
+    initializer_range: Annotated[float, Field(gt=0, le=10, allow_inf_nan=False)] = 0.02
+    project_square_embeddings: bool = False
+    """Keep a learned projection although E = H (some imported ALBERTs have one)."""
+
+    pad_token_id: TokenId = 0
+    bos_token_id: TokenId | None = 2
+    eos_token_id: TokenId | None = 3
+
+    labels: Annotated[tuple[str, ...], Field(max_length=100_000)] = ()
+    problem_type: ProblemType | None = None
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> "ModelConfig":
+        if self.hidden_size % self.num_heads:
+            raise ValueError(f"hidden_size {self.hidden_size} must be a multiple of num_heads {self.num_heads}")
+        if self.pad_token_id >= self.vocab_size:
+            raise ValueError(f"pad_token_id {self.pad_token_id} must be below vocab_size {self.vocab_size}")
+        if self.sharing != "groups" and (self.num_groups, self.num_inner_layers) != (1, 1):
+            raise ValueError('num_groups and num_inner_layers need sharing="groups"')
+        if self.num_groups > self.num_layers:
+            raise ValueError(f"num_groups {self.num_groups} must not exceed num_layers {self.num_layers}")
+        if self.project_square_embeddings and self.embedding_size != self.hidden_size:
+            raise ValueError("project_square_embeddings is for embedding_size = hidden_size only")
+        return self
+
+    @property
+    def head_size(self) -> int:
+        """Width of one attention head."""
+        return self.hidden_size // self.num_heads
+
+    @property
+    def projects_embeddings(self) -> bool:
+        """Whether a linear map E→H stands between the embeddings and the first layer."""
+        return self.embedding_size != self.hidden_size or self.project_square_embeddings
+
+    @property
+    def num_labels(self) -> int:
+        """How many outputs a classification head has; two where no labels are named."""
+        return len(self.labels) or 2
+
+    def updated(self, **changes: Any) -> "ModelConfig":
+        """Return a copy with some fields changed, checked like a new one."""
+        try:
+            return ModelConfig(**{**dict(self), **changes})
+        except ValidationError as error:
+            raise RequestError(explain(error)) from None
+
+
+def explain(error: ValidationError) -> str:
+    """Say in one line what pydantic found, the first finding only."""
+    first = error.errors(include_url=False)[0]
+    where = ".".join(str(part) for part in first["loc"])
+    what = first["msg"].removeprefix("Value error, ")
+    return f"{where}: {what}" if where else what

@@ -1,0 +1,19 @@
+"""The errors a user can cause and mend.
+
+Each carries one sentence that says what is wrong and what to do. The command line prints that sentence and exits
+with 1; a traceback is for `--debug`.
+"""
+
+__all__ = ["FolderError", "LitebertError", "RequestError"]
+
+
+class LitebertError(Exception):
+    """Anything that a user can mend; its text is one sentence that says how."""
+
+
+class FolderError(LitebertError):
+    """A model folder (or a file in it) that is missing, damaged, foreign or refused."""
+
+
+class RequestError(LitebertError, ValueError):
+    """A value or a combination of values that cannot work."""

@@ -1,0 +1,109 @@
+"""Folders that can be trusted: JSON read with suspicion, SHA-256 of every file, writing that is never half done.
+
+The manifest lists the files of a folder with their hashes (safetensors has no checksum of its own). Files are written
+beside the folder first and moved in when all are complete; the manifest moves in before the rest, so that whatever
+interrupts the move, a mixture of old and new files is noticed when it is opened.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from litebert.errors import FolderError, LitebertError
+
+__all__ = ["MANIFEST", "hash_file", "read_json", "replace_folder", "verify_manifest"]
+
+MANIFEST = "manifest.json"
+
+
+def read_json(path: Path, max_bytes: int = 16_000_000) -> dict[str, Any]:
+    """Read a JSON object from a file of sane size."""
+    try:
+        if path.stat().st_size > max_bytes:
+            raise FolderError(f"{path} is larger than {max_bytes:,} bytes, which no such file should be")
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise FolderError(f"{path} is missing; a model folder needs it") from None
+    except (OSError, UnicodeDecodeError, ValueError, RecursionError) as error:
+        raise FolderError(
+            f"{path} cannot be read as JSON ({type(error).__name__}); save or download it again"
+        ) from None
+    if not isinstance(content, dict):
+        raise FolderError(f"{path} must hold one JSON object")
+    return content
+
+
+def hash_file(path: Path) -> str:
+    """SHA-256 of a file, read in pieces."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def verify_manifest(folder: Path) -> None:
+    """Compare a folder with its manifest, if it has one; folders of other tools have none."""
+    path = folder / MANIFEST
+    if not path.exists():
+        return
+    files = read_json(path).get("files")
+    if not isinstance(files, dict):
+        raise FolderError(f"{path} must hold an object named 'files'")
+    for name, expected in files.items():
+        if not isinstance(expected, dict) or Path(name).name != name or name in ("", ".", ".."):
+            raise FolderError(f"{path} has a bad entry {name!r}")
+        file = folder / name
+        try:
+            if file.stat().st_size == expected.get("bytes") and hash_file(file) == expected.get("sha256"):
+                continue
+        except OSError:
+            raise FolderError(f"{file} is missing, though {MANIFEST} names it; save the folder again") from None
+        raise FolderError(f"{file} is not what {MANIFEST} says (damaged or changed): restore it, or delete {MANIFEST}")
+
+
+@contextlib.contextmanager
+def replace_folder(folder: Path) -> Iterator[Path]:
+    """Give a staging folder to fill; when the block ends well, its files and their manifest become the folder's."""
+    staging: Path | None = None
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        if folder.exists() and not folder.is_dir():
+            raise FolderError(f"{folder} is a file; name a folder to save into")
+        staging = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+        yield staging
+        _write_manifest(staging)
+        if folder.exists():
+            for file in sorted(staging.iterdir(), key=lambda path: path.name != MANIFEST):
+                file.replace(folder / file.name)
+        else:
+            staging.chmod(0o755)  # a temporary folder is private; a saved one is as readable as any other
+            staging.replace(folder)
+        _sync(folder)
+        _sync(folder.parent)
+    except OSError as error:
+        raise LitebertError(f"cannot save to {folder}: {error.strerror or error}") from error
+    finally:
+        if staging is not None:
+            shutil.rmtree(staging, ignore_errors=True)
+
+
+def _write_manifest(folder: Path) -> None:
+    """Hash what is there, and see to it that it is on disk."""
+    files = sorted(path for path in folder.iterdir() if path.name != MANIFEST)
+    entries = {path.name: {"bytes": path.stat().st_size, "sha256": hash_file(path)} for path in files}
+    (folder / MANIFEST).write_text(json.dumps({"format": 1, "files": entries}, indent=2) + "\n", encoding="utf-8")
+    for path in folder.iterdir():
+        _sync(path)
+
+
+def _sync(path: Path) -> None:
+    """Wait until a file or the entries of a folder are on disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

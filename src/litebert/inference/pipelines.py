@@ -1,0 +1,75 @@
+"""`load(folder)`: a model and its tokenizer behind task-shaped calls on text."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from litebert.errors import RequestError
+from litebert.model.model import Model
+from litebert.text.tokenizer import Tokenizer
+
+__all__ = ["Guess", "Pipeline", "load"]
+
+
+@dataclass(frozen=True)
+class Guess:
+    """One answer with its probability."""
+
+    text: str
+    probability: float
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """A model that takes text. What it can do depends on the head that it was saved with."""
+
+    model: Model
+    tokenizer: Tokenizer
+
+    def embed(self, texts: list[str]) -> Tensor:
+        """One vector per text, the mean of its tokens' last states: (texts, hidden)."""
+        inputs = self._encode(texts)
+        with torch.inference_mode():
+            hidden = self.model.encoder(**inputs)
+        weights = inputs["attention_mask"][:, :, None].to(hidden.dtype)
+        return (hidden * weights).sum(1) / weights.sum(1)  # type: ignore[no-any-return]
+
+    def fill_mask(self, text: str, top: int = 5) -> list[list[Guess]]:
+        """The likeliest words for each mask in the text, the first mask first."""
+        self._require("fill masks", "pretraining", "masked-lm")
+        inputs = self._encode([text])
+        positions = (inputs["input_ids"] == self.tokenizer.mask_id).nonzero()[:, 1]
+        if not len(positions):
+            raise RequestError(f"the text has no {self.tokenizer.mask_token}")
+        with torch.inference_mode():
+            output = self.model(**inputs, masked_positions=positions[None])
+        best = output.prediction_logits.softmax(-1).topk(top)
+        return [
+            [Guess(self.tokenizer.piece(i), p) for p, i in zip(row_p, row_i, strict=True)]
+            for row_p, row_i in zip(best.values.tolist(), best.indices.tolist(), strict=True)
+        ]
+
+    def classify(self, texts: list[str], pairs: list[str] | None = None) -> list[Guess]:
+        """The likeliest label of each text, or of each pair of texts."""
+        self._require("classify", "sequence-classification")
+        with torch.inference_mode():
+            best = self.model(**self._encode(texts, pairs)).logits.softmax(-1).max(-1)
+        names = self.model.config.labels or ("LABEL_0", "LABEL_1")
+        return [Guess(names[i], p) for p, i in zip(best.values.tolist(), best.indices.tolist(), strict=True)]
+
+    def _encode(self, texts: list[str], pairs: list[str] | None = None) -> dict[str, Tensor]:
+        encoded = self.tokenizer.encode(texts, pairs, max_length=self.model.config.max_positions)
+        return {name: torch.from_numpy(array) for name, array in vars(encoded).items()}
+
+    def _require(self, what: str, *heads: str) -> None:
+        if self.model.head not in heads:
+            raise RequestError(
+                f"to {what}, a model needs the head {' or '.join(heads)}; this one has {self.model.head}"
+            )
+
+
+def load(folder: str | Path, revision: str | None = None) -> Pipeline:
+    """Open a folder or a hub model for use on text."""
+    return Pipeline(Model.from_pretrained(folder, revision=revision), Tokenizer.from_pretrained(folder, revision))

@@ -1,0 +1,1 @@
+"""Planning and studying models: what they cost, before and after they run."""

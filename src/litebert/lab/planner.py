@@ -1,0 +1,217 @@
+"""What a run will take, before it runs: memory by arithmetic, speed by a few real steps on this machine."""
+
+import os
+import statistics
+import time
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from litebert.config import ModelConfig
+from litebert.errors import RequestError
+from litebert.model.cost import (
+    MASKED_SHARE,
+    TrainingMemory,
+    count_encoder_parameters,
+    count_pretraining_parameters,
+    training_flops,
+    training_memory,
+)
+from litebert.presets import PRESETS
+
+__all__ = ["Plan", "Recommendation", "available_memory", "make_plan", "measure_speed", "recommend"]
+
+LADDER = ("albert-mini", "albert-base", "albert-large", "albert-xlarge", "albert-xxlarge")
+"""What `recommend` chooses from, small to large."""
+FEWEST_STEPS = 5_000
+"""A shared encoder needs some thousands of updates to predict more than frequent words."""
+SMALLEST_BATCH = 4_096
+"""Tokens in a step, at least."""
+MOST_EPOCHS = 40
+"""Times that the same text is worth reading; each pass masks other words."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A preset at a shape: what it needs, and how fast this machine is at it (None where it was not measured)."""
+
+    preset: str
+    batch: int
+    length: int
+    recompute: bool
+    encoder_parameters: int
+    pretraining_parameters: int
+    flops_per_token: float
+    memory: TrainingMemory
+    memory_recomputing: TrainingMemory
+    tokens_per_second: float | None
+
+    def seconds(self, tokens: int) -> float | None:
+        """How long `tokens` tokens of pretraining take."""
+        return None if self.tokens_per_second is None else tokens / self.tokens_per_second
+
+    def as_json(self) -> dict[str, Any]:
+        """The plan as plain numbers, totals included."""
+        totals = {"memory_total": self.memory.total, "memory_recomputing_total": self.memory_recomputing.total}
+        return asdict(self) | totals
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """What to train in a given time on a given corpus, and why."""
+
+    preset: str
+    batch: int
+    length: int
+    steps: int
+    tokens: int
+    epochs: float
+    seconds: float
+    memory_total: int
+    reason: str
+
+
+def preset_config(name: str) -> ModelConfig:
+    """The configuration of a preset, or a sentence that lists them."""
+    if name not in PRESETS:
+        raise RequestError(f"there is no preset {name!r}; `litebert models` lists them")
+    return PRESETS[name].config
+
+
+def make_plan(preset: str, batch: int, length: int, recompute: bool = False, measure: bool = True) -> Plan:
+    """Say what pretraining `preset` at this shape takes; with `measure`, run a few steps to see how fast it is."""
+    config = preset_config(preset)
+    if length > config.max_positions:
+        raise RequestError(f"{preset} reads at most {config.max_positions} tokens, so length {length} cannot work")
+    plain, recomputing = (training_memory(config, batch, length, choice) for choice in (False, True))
+    speed = measure_speed(config, batch, length, recompute) if measure else None
+    return Plan(
+        preset=preset,
+        batch=batch,
+        length=length,
+        recompute=recompute,
+        encoder_parameters=count_encoder_parameters(config),
+        pretraining_parameters=count_pretraining_parameters(config),
+        flops_per_token=training_flops(config, length),
+        memory=plain,
+        memory_recomputing=recomputing,
+        tokens_per_second=speed,
+    )
+
+
+def available_memory() -> int:
+    """Bytes of memory that are free for us now."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:
+            return next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable"))
+    except (OSError, StopIteration):
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def measure_speed(config: ModelConfig, batch: int, length: int, recompute: bool = False) -> float | None:
+    """Tokens per second of pretraining, from steps at one and at two layers; None where even those do not fit.
+
+    Layers cost the same, so the time of L layers follows from that of two: seconds suffice for the largest model.
+    """
+    few = min(2, config.num_layers)
+    shallow = config.updated(num_layers=few, num_groups=min(few, config.num_groups))
+    if training_memory(shallow, batch, length, recompute).total > 0.9 * available_memory():
+        return None
+    one, two = (_time_step(shallow, batch, length, recompute, depth) for depth in (1, shallow.num_layers))
+    passes = config.num_layers * config.num_inner_layers
+    per_layer = max(two - one, 0.0)
+    extra = count_pretraining_parameters(config) / count_pretraining_parameters(shallow)
+    update = _time_update(shallow) * (extra - 1)
+    return batch * length / (one + (passes - 1) * per_layer + update)
+
+
+def _time_step(config: ModelConfig, batch: int, length: int, recompute: bool, depth: int) -> float:
+    """Median seconds of a real step (loss, gradient, AdamW) on random ids."""
+    import torch
+
+    from litebert.batch import Batch
+    from litebert.model.model import Model
+    from litebert.training.objectives import pretraining_loss
+
+    generator = torch.Generator().manual_seed(0)
+    ids = torch.randint(config.vocab_size, (batch, length), generator=generator)
+    num_masked = max(1, round(length * MASKED_SHARE))
+    positions = torch.rand(batch, length, generator=generator).argsort(1)[:, :num_masked]
+    sentences = torch.randint(2, (batch,), generator=generator)
+    data = Batch(ids, masked_positions=positions, masked_labels=ids.gather(1, positions), sentence_labels=sentences)
+    model = Model(config, "pretraining")
+    model.encoder.recompute = recompute
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, fused=True)
+    times = []
+    for _ in range(4):
+        begin = time.perf_counter()
+        optimizer.zero_grad()
+        torch.autograd.backward(pretraining_loss(model, data, depth=depth))
+        optimizer.step()
+        times.append(time.perf_counter() - begin)
+    return statistics.median(times[1:])
+
+
+def _time_update(config: ModelConfig) -> float:
+    """Seconds that AdamW takes for the parameters of `config`."""
+    import torch
+
+    size = count_pretraining_parameters(config)
+    weights = torch.zeros(size, requires_grad=True)
+    weights.grad = torch.zeros(size)
+    optimizer = torch.optim.AdamW([weights], fused=True)
+    times = []
+    for _ in range(3):
+        begin = time.perf_counter()
+        optimizer.step()
+        times.append(time.perf_counter() - begin)
+    return statistics.median(times[1:])
+
+
+def recommend(budget_seconds: float, corpus_tokens: int) -> Recommendation:
+    """Choose preset, batch, length and steps for a time and a corpus, by measured speed.
+
+    The rule: the largest preset that still gets enough steps of enough tokens and fits into memory; short sequences
+    unless there is time for long ones; larger batches as there are more tokens; no more than `MOST_EPOCHS` passes.
+    """
+    length = 512 if budget_seconds >= 5 * 24 * 3600 else 128
+    limit = MOST_EPOCHS * corpus_tokens
+    chosen: Recommendation | None = None
+    for preset in LADDER:
+        config = preset_config(preset)
+        speed = measure_speed(config, SMALLEST_BATCH // length, length)
+        if speed is None:
+            break
+        tokens = int(min(speed * budget_seconds, limit))
+        batch_tokens = _batch_tokens(tokens)
+        batch = batch_tokens // length
+        steps = max(1, tokens // batch_tokens)
+        need = training_memory(config, SMALLEST_BATCH // length, length).total
+        if chosen is not None and (steps < FEWEST_STEPS or need > 0.9 * available_memory()):
+            break
+        chosen = Recommendation(
+            preset=preset,
+            batch=batch,
+            length=length,
+            steps=steps,
+            tokens=tokens,
+            epochs=tokens / corpus_tokens,
+            seconds=tokens / speed,
+            memory_total=need,
+            reason=_reason(steps, limited_by_corpus=tokens == limit),
+        )
+    if chosen is None:
+        raise RequestError("there is not enough free memory to train even the smallest preset")
+    return chosen
+
+
+def _reason(steps: int, limited_by_corpus: bool) -> str:
+    if steps < FEWEST_STEPS:
+        return f"even the smallest preset gets fewer than {FEWEST_STEPS:,} steps: give it more time or more text"
+    limit = f"{MOST_EPOCHS} passes over the corpus are" if limited_by_corpus else "the time is"
+    return f"the largest preset with at least {FEWEST_STEPS:,} steps of {SMALLEST_BATCH:,} tokens; {limit} the limit"
+
+
+def _batch_tokens(tokens: int) -> int:
+    """Tokens in a step: a power of two that gives about 20,000 steps, within the paper's 4096 × 512."""
+    wanted = max(SMALLEST_BATCH, tokens // 20_000)
+    return int(min(2 ** (wanted.bit_length() - 1), 4096 * 512))

@@ -1,0 +1,78 @@
+"""Numbers as people write and read them: 100M tokens, 3h, 1.2 GB."""
+
+import re
+
+from litebert.errors import RequestError
+
+__all__ = ["format_bytes", "format_count", "format_duration", "parse_count", "parse_duration"]
+
+_COUNTS = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "g": 10**9, "t": 10**12}
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def parse_count(text: str) -> int:
+    """Read a number with an optional k, M, B or T.
+
+    >>> parse_count("1.5M")
+    1500000
+    """
+    match = re.fullmatch(r"\s*(\d[\d,_]*(?:\.\d+)?)\s*([kmbgt]?)\s*", text.lower())
+    count = int(float(match[1].replace(",", "").replace("_", "")) * _COUNTS[match[2]]) if match else 0
+    if not 0 < count <= 10**18:
+        raise RequestError(f"{text!r} is no number of tokens; write it like 250000, 80k, 1.5M or 2B")
+    return count
+
+
+def parse_duration(text: str) -> float:
+    """Read a time in seconds, from s, m, h and d.
+
+    >>> parse_duration("1h30m")
+    5400.0
+    """
+    compact = text.lower().replace(" ", "")
+    parts = re.findall(r"(\d+(?:\.\d+)?)([smhd])", compact)
+    seconds = sum(float(number) * _SECONDS[unit] for number, unit in parts)
+    if "".join(number + unit for number, unit in parts) != compact or not 0 < seconds <= 10**9:
+        raise RequestError(f"{text!r} is no duration; write it like 45s, 30m, 3h or 2d")
+    return seconds
+
+
+def format_count(number: float) -> str:
+    """Three digits and a unit.
+
+    >>> format_count(11683584), format_count(950)
+    ('11.7M', '950')
+    """
+    for size, unit in ((1e15, "P"), (1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")):
+        if number >= size:
+            return f"{number / size:.3g}{unit}"
+    return f"{number:.3g}"
+
+
+def format_bytes(number: float) -> str:
+    """Bytes in decimal units.
+
+    >>> format_bytes(47255240)
+    '47.3 MB'
+    """
+    for size, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if number >= size:
+            return f"{number / size:.1f} {unit}"
+    return f"{number:.0f} B"
+
+
+def format_duration(seconds: float) -> str:
+    """A time as the two units that matter.
+
+    >>> format_duration(5430), format_duration(42.4)
+    ('1 h 30 min', '42 s')
+    """
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {minutes} min"
+    return f"{hours // 24} d {hours % 24} h"

@@ -1,0 +1,114 @@
+"""The planner's tables on a terminal."""
+
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from litebert.lab.planner import Plan, Recommendation, available_memory
+from litebert.lab.quantities import format_bytes, format_count, format_duration
+from litebert.model.cost import (
+    checkpoint_bytes,
+    count_encoder_parameters,
+    count_pretraining_parameters,
+    forward_flops,
+)
+from litebert.presets import PRESETS
+
+__all__ = ["family", "print_family", "print_plan", "print_recommendation"]
+
+
+def family() -> list[dict[str, Any]]:
+    """Every preset as a row of plain values."""
+    rows = []
+    for name, preset in PRESETS.items():
+        config = preset.config
+        rows.append(
+            {
+                "name": name,
+                "encoder_parameters": count_encoder_parameters(config),
+                "pretraining_parameters": count_pretraining_parameters(config),
+                "paper_parameters": preset.paper_parameters or None,
+                "paper_table": preset.paper_table or None,
+                "layers": config.num_layers,
+                "hidden_size": config.hidden_size,
+                "embedding_size": config.embedding_size,
+                "sharing": config.sharing,
+                "flops_per_token": forward_flops(config, 128),
+                "checkpoint_bytes": checkpoint_bytes(config),
+            }
+        )
+    return rows
+
+
+def print_family(rows: list[dict[str, Any]]) -> None:
+    """Print the family as a table."""
+    table = Table(caption="FLOPs: forward, per token of a sequence of 128. File: the pretraining model in fp32.")
+    for title in ("preset", "encoder", "with heads", "paper", "table"):
+        table.add_column(title, justify="left" if title == "preset" else "right", no_wrap=True)
+    for title in ("layers", "H", "E", "shared", "FLOPs", "file"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(
+            row["name"],
+            f"{row['encoder_parameters']:,}",
+            f"{row['pretraining_parameters']:,}",
+            row["paper_parameters"] or "",
+            row["paper_table"] or "",
+            str(row["layers"]),
+            str(row["hidden_size"]),
+            str(row["embedding_size"]),
+            row["sharing"],
+            format_count(row["flops_per_token"]),
+            format_bytes(row["checkpoint_bytes"]),
+        )
+    _console(table).print(table)
+
+
+def print_plan(plan: Plan, tokens: int | None) -> None:
+    """Print what a plan needs."""
+    table = Table(title=f"{plan.preset}, {plan.batch} × {plan.length} tokens a step", show_header=True)
+    table.add_column("memory in training")
+    table.add_column("as it is", justify="right")
+    table.add_column("recomputing", justify="right")
+    for part in ("weights", "gradients", "optimizer", "activations", "total"):
+        table.add_row(
+            part, format_bytes(getattr(plan.memory, part)), format_bytes(getattr(plan.memory_recomputing, part))
+        )
+    console = _console(table)
+    console.print(table)
+    console.print(
+        f"parameters   {plan.encoder_parameters:,} in the encoder, {plan.pretraining_parameters:,} with heads"
+    )
+    console.print(f"operations   {format_count(plan.flops_per_token)} per trained token")
+    if plan.memory.total > available_memory():
+        console.print(f"[yellow]memory       only {format_bytes(available_memory())} are free here now[/yellow]")
+    if plan.tokens_per_second is None:
+        console.print("speed        not measured")
+        return
+    rate = plan.tokens_per_second * plan.flops_per_token
+    console.print(f"speed        {plan.tokens_per_second:,.0f} tokens/s here ({rate / 1e9:,.0f} GFLOP/s)")
+    for count in [tokens] if tokens else [10**6, 10**8]:
+        seconds = plan.seconds(count)
+        assert seconds is not None
+        console.print(f"time         {format_duration(seconds)} for {format_count(count)} tokens")
+
+
+def print_recommendation(advice: Recommendation) -> None:
+    """Print a recommendation and why it was made."""
+    console = Console()
+    console.print(
+        f"[bold]{advice.preset}[/bold], batch {advice.batch} × length {advice.length}, {advice.steps:,} steps"
+    )
+    console.print(f"tokens       {format_count(advice.tokens)}, {advice.epochs:.1f} times your corpus")
+    console.print(f"time         about {format_duration(advice.seconds)}")
+    console.print(f"memory       {format_bytes(advice.memory_total)} at {4096 // advice.length} sequences at once")
+    console.print(f"why          {advice.reason}")
+
+
+def _console(table: Table) -> Console:
+    """A console that cuts nothing off: where it is not a terminal, the table is as wide as it needs."""
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=max(console.width, Console(width=1000).measure(table).maximum))
+    return console

@@ -1,0 +1,1 @@
+"""From token ids to scores: configuration, blocks, sharing, heads, and the folders that models live in."""

@@ -1,0 +1,84 @@
+"""Self-attention: who may look at whom, and the block that looks.
+
+Masks are worked out once per batch, here: padding, and several sequences packed into one row that must not see each
+other. The block itself is post-LN, with one matrix for query, key and value.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from litebert.config import ModelConfig
+
+__all__ = ["SelfAttention", "attention_bias", "gather_rows", "restarting_positions"]
+
+
+def attention_bias(attention_mask: Tensor | None, sequence_ids: Tensor | None, dtype: torch.dtype) -> Tensor | None:
+    """Return what is added to the attention scores, or None where every token may see every other.
+
+    `attention_mask` is 1 for tokens and 0 for padding: the result is (batch, 1, 1, tokens). `sequence_ids` numbers
+    the sequences of a packed row from 1 and has 0 for padding: the result is (batch, 1, tokens, tokens), block by
+    block. The bias is the lowest finite number, not -inf: a row of nothing but padding must not become NaN.
+    """
+    if sequence_ids is not None:
+        visible = sequence_ids[:, None, :, None] == sequence_ids[:, None, None, :]
+    elif attention_mask is None or (attention_mask.device.type == "cpu" and bool(attention_mask.all())):
+        return None  # the look is free on a CPU; elsewhere it would make the device wait
+    else:
+        visible = attention_mask[:, None, None, :] != 0
+    return torch.zeros(visible.shape, dtype=dtype, device=visible.device).masked_fill_(~visible, torch.finfo(dtype).min)
+
+
+def restarting_positions(sequence_ids: Tensor) -> Tensor:
+    """Number the tokens of each packed sequence from 0.
+
+    >>> restarting_positions(torch.tensor([[1, 1, 1, 2, 2, 0]])).tolist()
+    [[0, 1, 2, 0, 1, 0]]
+    """
+    index = torch.arange(sequence_ids.shape[1], device=sequence_ids.device).expand_as(sequence_ids)
+    changes = torch.ones_like(sequence_ids, dtype=torch.bool)
+    changes[:, 1:] = sequence_ids[:, 1:] != sequence_ids[:, :-1]
+    starts = torch.where(changes, index, 0).cummax(dim=1).values
+    return index - starts
+
+
+def gather_rows(hidden: Tensor, positions: Tensor) -> Tensor:
+    """Pick some positions of each sequence: (batch, tokens, size), (batch, k) → (batch, k, size)."""
+    return hidden.gather(1, positions[:, :, None].expand(-1, -1, hidden.shape[2]))
+
+
+class SelfAttention(nn.Module):
+    """Multi-head self-attention, then residual and LayerNorm."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.num_heads = config.num_heads
+        self.attention_dropout = config.attention_dropout
+        self.hidden_dropout = config.hidden_dropout
+        self.qkv = nn.Linear(config.hidden_size, 3 * config.hidden_size)
+        self.output = nn.Linear(config.hidden_size, config.hidden_size)
+        self.norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+
+    def forward(self, hidden: Tensor, bias: Tensor | None, keep: Tensor | None = None) -> Tensor:
+        """Attend; with `keep` (batch, k) only those positions ask, and only their states come back."""
+        if keep is None:
+            asking = hidden
+            query, key, value = self.qkv(hidden).chunk(3, dim=-1)
+        else:
+            size = hidden.shape[2]
+            asking = gather_rows(hidden, keep)
+            query = F.linear(asking, self.qkv.weight[:size], self.qkv.bias[:size])
+            key, value = F.linear(hidden, self.qkv.weight[size:], self.qkv.bias[size:]).chunk(2, dim=-1)
+        attended = F.scaled_dot_product_attention(
+            self._split(query),
+            self._split(key),
+            self._split(value),
+            attn_mask=bias,
+            dropout_p=self.attention_dropout if self.training else 0.0,
+        )
+        attended = self.output(attended.transpose(1, 2).flatten(2))  # (batch, tokens, hidden)
+        return self.norm(asking + F.dropout(attended, self.hidden_dropout, self.training))  # type: ignore[no-any-return]
+
+    def _split(self, states: Tensor) -> Tensor:
+        """(batch, tokens, hidden) → (batch, heads, tokens, head size), as a view."""
+        return states.view(*states.shape[:2], self.num_heads, -1).transpose(1, 2)

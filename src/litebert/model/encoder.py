@@ -1,0 +1,78 @@
+"""The encoder: embeddings, then a walk over shared blocks, then the pooler.
+
+One class is every ALBERT and every BERT of the paper. It owns each distinct block once and follows the plan of
+`sharing.py`; depth is an argument of the call, not of the weights.
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from litebert.config import ModelConfig
+from litebert.model.attention import SelfAttention, attention_bias, gather_rows, restarting_positions
+from litebert.model.embeddings import Embeddings
+from litebert.model.feed_forward import FeedForward
+from litebert.model.sharing import block_counts, layer_plan
+from litebert.model.stack import can_walk_explicitly, walk_explicitly
+
+__all__ = ["Encoder"]
+
+
+class Encoder(nn.Module):
+    """Token ids in, hidden states out."""
+
+    def __init__(self, config: ModelConfig, pooler: bool = True) -> None:
+        super().__init__()
+        self.config = config
+        self.recompute = False
+        """Keep only each layer's input for the backward pass and compute the rest again: less memory, more time."""
+        num_attention, num_feed_forward = block_counts(config)
+        self.embeddings = Embeddings(config)
+        self.attention = nn.ModuleList(SelfAttention(config) for _ in range(num_attention))
+        self.feed_forward = nn.ModuleList(FeedForward(config) for _ in range(num_feed_forward))
+        self.pooler = nn.Linear(config.hidden_size, config.hidden_size) if pooler else None
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        *,
+        position_ids: Tensor | None = None,
+        sequence_ids: Tensor | None = None,
+        keep: Tensor | None = None,
+        depth: int | None = None,
+    ) -> Tensor:
+        """Return the last hidden states: (batch, tokens, hidden), or (batch, k, hidden) at the positions `keep`.
+
+        `keep` names the positions whose final states are wanted, (batch, k). The last layer then works for them
+        alone: the others serve as keys and values, which is all that they are still needed for.
+        """
+        if position_ids is None and sequence_ids is not None:
+            position_ids = restarting_positions(sequence_ids)
+        hidden = self.embeddings(input_ids, token_type_ids, position_ids)
+        bias = attention_bias(attention_mask, sequence_ids, hidden.dtype)
+        plan = layer_plan(self.config, depth)
+        if can_walk_explicitly(self, hidden):
+            return walk_explicitly(self, hidden, bias, plan, keep)
+        for attention, feed_forward in plan[:-1]:
+            hidden = self._layer(attention, feed_forward, hidden, bias)
+        if keep is not None and bias is not None and bias.shape[2] > 1:
+            bias = gather_rows(bias[:, 0], keep)[:, None]  # the rows of the kept positions
+        return self._layer(*plan[-1], hidden, bias, keep)
+
+    def pool(self, first: Tensor) -> Tensor:
+        """Summarise sequences from the state of their first token: tanh of a linear map."""
+        assert self.pooler is not None, "this head has no pooler"
+        return torch.tanh(self.pooler(first))
+
+    def _layer(
+        self, attention: int, feed_forward: int, hidden: Tensor, bias: Tensor | None, keep: Tensor | None = None
+    ) -> Tensor:
+        def run(hidden: Tensor) -> Tensor:
+            attended = self.attention[attention](hidden, bias, keep)
+            return self.feed_forward[feed_forward](attended)  # type: ignore[no-any-return]
+
+        if self.recompute and torch.is_grad_enabled():
+            return checkpoint(run, hidden, use_reentrant=False)  # type: ignore[no-any-return]
+        return run(hidden)

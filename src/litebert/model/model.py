@@ -1,0 +1,223 @@
+"""`Model`: an encoder with a head, from ids to named outputs."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from litebert.config import Head, ModelConfig
+from litebert.errors import RequestError
+from litebert.hub import resolve
+from litebert.model.checkpoint import fit_tensors, read_folder, write_folder
+from litebert.model.encoder import Encoder
+from litebert.model.heads import HEADS, AnswerableSpanHead, Beam, build_head
+from litebert.presets import PRESETS
+
+if TYPE_CHECKING:
+    from litebert.text.tokenizer import Tokenizer
+
+__all__ = ["Model", "ModelOutput"]
+
+
+@dataclass(frozen=True)
+class ModelOutput:
+    """What a model says, under the names that transformers uses. What its head does not make is None."""
+
+    last_hidden_state: Tensor | None = None
+    pooler_output: Tensor | None = None
+    logits: Tensor | None = None
+    prediction_logits: Tensor | None = None
+    sop_logits: Tensor | None = None
+    start_logits: Tensor | None = None
+    end_logits: Tensor | None = None
+    answerable_logits: Tensor | None = None
+    beam: Beam | None = None
+
+
+class Model(nn.Module):
+    """An ALBERT or BERT encoder with one head.
+
+    >>> model = Model(ModelConfig(vocab_size=99, hidden_size=64, num_heads=2, intermediate_size=128, num_layers=2))
+    >>> model(torch.tensor([[2, 17, 42, 3]])).last_hidden_state.shape
+    torch.Size([1, 4, 64])
+    """
+
+    def __init__(self, config: ModelConfig, head: Head = "none") -> None:
+        super().__init__()
+        self.config = config
+        self.head: Head = head
+        self.encoder = Encoder(config, pooler=HEADS[head].pools)
+        self.heads = build_head(config, head)
+        self.initialize()
+
+    @torch.no_grad()
+    def initialize(self) -> None:
+        """Draw fresh weights: normal, cut at two deviations; biases 0, norms 1."""
+        for module in self.modules():
+            _initialize(module, self.config.initializer_range)
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        *,
+        position_ids: Tensor | None = None,
+        sequence_ids: Tensor | None = None,
+        sequence_starts: Tensor | None = None,
+        masked_positions: Tensor | None = None,
+        start_positions: Tensor | None = None,
+        answer_mask: Tensor | None = None,
+        depth: int | None = None,
+    ) -> ModelOutput:
+        """Run the model on ids (batch, tokens); a multiple-choice head takes (batch, choices, tokens).
+
+        `sequence_ids` packs several sequences into a row: numbered from 1, padding 0. `sequence_starts` (batch, k)
+        says where they begin, for heads that summarise a sequence. `masked_positions` (batch, k), padded with -1,
+        asks for predictions there alone: `prediction_logits` is then (number of positions, vocabulary), row by row.
+        `start_positions` (batch,) are gold starts and `answer_mask` the tokens that may hold an answer, for SQuAD 2.0.
+        `depth` runs shared layers another number of times than the model's own.
+        """
+        if self.head == "multiple-choice":
+            flat = [None if x is None else x.flatten(0, 1) for x in (input_ids, attention_mask, token_type_ids)]
+            assert flat[0] is not None
+            pooled = self._pooled(flat[0], flat[1], flat[2], depth=depth)
+            scores = self.heads["classifier"](pooled)
+            return ModelOutput(pooler_output=pooled, logits=scores.view(input_ids.shape[:2]))
+
+        call = {"position_ids": position_ids, "sequence_ids": sequence_ids, "depth": depth}
+        inputs = (input_ids, attention_mask, token_type_ids)
+        if self.head == "sequence-classification":
+            pooled = self._pooled(*inputs, starts=sequence_starts, **call)
+            return ModelOutput(pooler_output=pooled, logits=self.heads["classifier"](pooled))
+        if self.head in ("pretraining", "masked-lm"):
+            return self._predict_words(*inputs, sequence_starts, masked_positions, call)
+
+        hidden = self.encoder(*inputs, **call)
+        match self.head:
+            case "none":
+                return ModelOutput(hidden, pooler_output=self.encoder.pool(_first(hidden, sequence_starts)))
+            case "token-classification":
+                return ModelOutput(hidden, logits=self.heads["classifier"](hidden))
+            case "question-answering":
+                start, end = self.heads["spans"](hidden).unbind(-1)
+                return ModelOutput(hidden, start_logits=start, end_logits=end)
+            case _:
+                candidates = attention_mask if answer_mask is None else answer_mask
+                return self._find_answer(hidden, start_positions, candidates)
+
+    def _pooled(self, *inputs: Tensor | None, starts: Tensor | None = None, **call: Any) -> Tensor:
+        """The pooled state of each sequence; the last layer works for their first tokens alone."""
+        input_ids = inputs[0]
+        assert input_ids is not None
+        keep = input_ids.new_zeros(input_ids.shape[0], 1) if starts is None else starts
+        states = self.encoder(*inputs, keep=keep, **call)
+        return self.encoder.pool(states[:, 0] if starts is None else states)
+
+    def _predict_words(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None,
+        token_type_ids: Tensor | None,
+        starts: Tensor | None,
+        masked_positions: Tensor | None,
+        call: dict[str, Any],
+    ) -> ModelOutput:
+        """Predict words, at the masked positions alone if they are given, and in pretraining the sentence order."""
+        inputs = (input_ids, attention_mask, token_type_ids)
+        if masked_positions is None:
+            hidden = self.encoder(*inputs, **call)
+            first, asked, complete = _first(hidden, starts), hidden, hidden
+        else:
+            begin = input_ids.new_zeros(input_ids.shape[0], 1) if starts is None else starts
+            keep = torch.cat([begin, masked_positions.clamp(min=0)], dim=1)
+            hidden = self.encoder(*inputs, keep=keep, **call)
+            first = hidden[:, 0] if starts is None else hidden[:, : begin.shape[1]]
+            asked, complete = hidden[:, begin.shape[1] :][masked_positions >= 0], None
+        predictions = self.heads["masked_lm"](asked, self.encoder.embeddings.words.weight)
+        if self.head == "masked-lm":
+            return ModelOutput(complete, logits=predictions, prediction_logits=predictions)
+        pooled = self.encoder.pool(first)
+        sop_logits = self.heads["sentence"](pooled)
+        return ModelOutput(complete, pooled, prediction_logits=predictions, sop_logits=sop_logits)
+
+    def _find_answer(self, hidden: Tensor, start_positions: Tensor | None, candidates: Tensor | None) -> ModelOutput:
+        head = self.heads["answerable_spans"]
+        assert isinstance(head, AnswerableSpanHead)
+        start = head.start_scores(hidden, candidates)
+        answerable = head.answerable_scores(hidden, start)
+        beam = None if start_positions is not None else head.search(hidden, start, candidates)
+        given = start_positions[:, None] if start_positions is not None else start.argmax(-1, keepdim=True)
+        end = head.end_scores(hidden, given, candidates).squeeze(1)
+        return ModelOutput(hidden, start_logits=start, end_logits=end, answerable_logits=answerable, beam=beam)
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        name: str | Path,
+        head: Head | None = None,
+        *,
+        labels: tuple[str, ...] | None = None,
+        revision: str | None = None,
+    ) -> "Model":
+        """Open a folder, a model of the Hugging Face hub, or a preset (with fresh weights).
+
+        `head` asks for another head than the stored one; what the folder does not have of it is drawn afresh and
+        named in `model.fresh_tensors`.
+        """
+        if head is not None and head not in HEADS:
+            raise RequestError(f"head must be one of {', '.join(HEADS)}, not {head!r}")
+        changes = {} if labels is None else {"labels": tuple(labels)}
+        if not Path(name).is_dir() and str(name) in PRESETS:
+            return cls(PRESETS[str(name)].config.updated(**changes), head or "none")
+        stored = read_folder(resolve(name, revision))
+        wanted = head or stored.head
+        config = stored.config.updated(**changes)
+        with torch.device("meta"):
+            model = cls(config, wanted)
+        shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+        tensors, fresh = fit_tensors(stored, config, wanted, shapes, new_labels=labels is not None)
+        model = model.to_empty(device="cpu")
+        if fresh:
+            model.initialize()
+        model.load_state_dict(tensors, strict=False, assign=True)
+        model.fresh_tensors = fresh
+        model.requires_grad_(True)
+        return model.eval()
+
+    fresh_tensors: tuple[str, ...] = ()
+    """Tensors that the opened folder did not have and that were drawn afresh."""
+
+    def save_pretrained(
+        self, folder: str | Path, tokenizer: "Tokenizer | None" = None, *, expand_sharing: bool = False
+    ) -> Path:
+        """Write a folder that transformers opens: config, weights, model card, manifest, and the tokenizer if given.
+
+        Sharing that transformers cannot express (attention alone, feed-forward alone) is saved in our own form, unless
+        `expand_sharing` writes every layer out in full: larger, and no longer tied together when trained there.
+        """
+        return write_folder(Path(folder), self.config, self.head, self.state_dict(), tokenizer, expand_sharing)
+
+
+def _first(hidden: Tensor, starts: Tensor | None) -> Tensor:
+    """States of the first tokens: (batch, hidden), or (batch, k, hidden) where the starts are given."""
+    if starts is None:
+        return hidden[:, 0]
+    return hidden.gather(1, starts[:, :, None].expand(-1, -1, hidden.shape[2]))
+
+
+def _initialize(module: nn.Module, deviation: float) -> None:
+    """Fresh weights for one module: truncated normal, scaled so that the deviation is what was asked for."""
+    if isinstance(module, nn.Linear | nn.Embedding):
+        nn.init.trunc_normal_(module.weight, std=deviation, a=-2 * deviation, b=2 * deviation)
+    if isinstance(module, nn.Linear):
+        nn.init.zeros_(module.bias)
+    if isinstance(module, nn.Embedding) and module.padding_idx is not None:
+        module.weight[module.padding_idx].zero_()
+    if isinstance(module, nn.LayerNorm):
+        module.reset_parameters()
+    bias = getattr(module, "bias", None)
+    if isinstance(bias, nn.Parameter) and not isinstance(module, nn.LayerNorm):
+        nn.init.zeros_(bias)

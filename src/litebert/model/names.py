@@ -1,0 +1,185 @@
+"""One table between our tensor names and those of transformers.
+
+In memory a layer has one `qkv` matrix and a shared tensor exists once; on disk the names are transformers' own. The
+table maps each name on disk to a tensor in memory, or to a third of one. Nothing else knows foreign names.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from litebert.config import Head, ModelConfig
+from litebert.errors import FolderError
+from litebert.model.heads import HEADS
+from litebert.model.sharing import layer_plan
+
+__all__ = [
+    "Source",
+    "canonical_name",
+    "disk_table",
+    "export_tensors",
+    "import_tensors",
+    "is_expressible",
+    "known_names",
+]
+
+
+class Source(NamedTuple):
+    """Where a tensor on disk comes from: a tensor in memory, or one third of a `qkv`."""
+
+    name: str
+    third: int | None = None
+
+
+_IDENTITY = "(identity)"
+"""Stands for the projection that transformers' ALBERT always has and ours has only where it does something."""
+
+_ALBERT_LAYER = {
+    "attention.dense": "attention.{a}.output",
+    "attention.LayerNorm": "attention.{a}.norm",
+    "ffn": "feed_forward.{f}.up",
+    "ffn_output": "feed_forward.{f}.down",
+    "full_layer_layer_norm": "feed_forward.{f}.norm",
+}
+_BERT_LAYER = {
+    "attention.output.dense": "attention.{a}.output",
+    "attention.output.LayerNorm": "attention.{a}.norm",
+    "intermediate.dense": "feed_forward.{f}.up",
+    "output.dense": "feed_forward.{f}.down",
+    "output.LayerNorm": "feed_forward.{f}.norm",
+}
+_EMBEDDINGS = {
+    "embeddings.word_embeddings.weight": "embeddings.words.weight",
+    "embeddings.position_embeddings.weight": "embeddings.positions.weight",
+    "embeddings.token_type_embeddings.weight": "embeddings.token_types.weight",
+    "embeddings.LayerNorm.weight": "embeddings.norm.weight",
+    "embeddings.LayerNorm.bias": "embeddings.norm.bias",
+}
+_MASKED_LM = {
+    "albert": {"predictions.dense": "dense", "predictions.LayerNorm": "norm"},
+    "bert": {"cls.predictions.transform.dense": "dense", "cls.predictions.transform.LayerNorm": "norm"},
+}
+_PREDICTIONS = {"albert": "predictions", "bert": "cls.predictions"}
+_SENTENCE = {"albert": "sop_classifier.classifier", "bert": "cls.seq_relationship"}
+_ANSWERABLE = ("start", "end_dense", "end_norm", "end", "answerable_dense", "answerable")
+
+
+def is_expressible(config: ModelConfig, expand_sharing: bool = False) -> bool:
+    """Say whether transformers' classes can hold this encoder."""
+    if config.family == "bert":
+        return config.sharing == "none" and not config.projects_embeddings
+    if config.sharing == "groups":  # transformers finds a layer's group by floats, which goes wrong for some counts
+        layers, groups = config.num_layers, config.num_groups
+        routed_alike = all(int(i / (layers / groups)) == i * groups // layers for i in range(layers))
+        return routed_alike or (expand_sharing and config.num_inner_layers == 1)
+    return config.sharing in ("all", "none") or expand_sharing
+
+
+def disk_table(config: ModelConfig, head: Head, expand_sharing: bool = False) -> dict[str, Source]:
+    """Map each name on disk, without the leading `albert.` or `bert.`, to what it is in memory."""
+    table = {name: Source(f"encoder.{own}") for name, own in _EMBEDDINGS.items()}
+    if config.family == "albert":
+        projection = "encoder.embeddings.projection" if config.projects_embeddings else _IDENTITY
+        table |= _pair("encoder.embedding_hidden_mapping_in", projection)
+    for prefix, attention, feed_forward in _layers(config, expand_sharing):
+        inner = "attention." if config.family == "albert" else "attention.self."
+        for third, part in enumerate(("query", "key", "value")):
+            for kind in ("weight", "bias"):
+                table[f"{prefix}{inner}{part}.{kind}"] = Source(f"encoder.attention.{attention}.qkv.{kind}", third)
+        for name, own in (_ALBERT_LAYER if config.family == "albert" else _BERT_LAYER).items():
+            table |= _pair(prefix + name, "encoder." + own.format(a=attention, f=feed_forward))
+    if HEADS[head].pools:
+        table |= _pair("pooler" if config.family == "albert" else "pooler.dense", "encoder.pooler")
+    return table | _head_table(config, head)
+
+
+def _layers(config: ModelConfig, expand_sharing: bool) -> Iterable[tuple[str, int, int]]:
+    """Prefix on disk, attention block and feed-forward block of every layer that the file holds."""
+    if config.family == "bert":
+        return [(f"encoder.layer.{i}.", a, f) for i, (a, f) in enumerate(layer_plan(config))]
+    prefix = "encoder.albert_layer_groups.{}.albert_layers.{}."
+    if config.sharing in ("all", "groups") and not expand_sharing:
+        inner = config.num_inner_layers
+        blocks = [(group, i) for group in range(config.num_groups) for i in range(inner)]
+        return [(prefix.format(group, i), group * inner + i, group * inner + i) for group, i in blocks]
+    return [(prefix.format(i, 0), a, f) for i, (a, f) in enumerate(layer_plan(config))]
+
+
+def _head_table(config: ModelConfig, head: Head) -> dict[str, Source]:
+    table: dict[str, Source] = {}
+    if head in ("pretraining", "masked-lm"):
+        table[f"{_PREDICTIONS[config.family]}.bias"] = Source("heads.masked_lm.bias")
+        for name, own in _MASKED_LM[config.family].items():
+            table |= _pair(name, f"heads.masked_lm.{own}")
+    if head == "pretraining":
+        table |= _pair(_SENTENCE[config.family], "heads.sentence")
+    elif head in ("sequence-classification", "token-classification", "multiple-choice"):
+        table |= _pair("classifier", "heads.classifier.linear")
+    elif head == "question-answering":
+        table |= _pair("qa_outputs", "heads.spans")
+    elif head == "answerable-question-answering":  # our own names: transformers has no such head
+        for name in _ANSWERABLE:
+            table |= _pair(f"answerable_spans.{name}", f"heads.answerable_spans.{name}")
+    return table
+
+
+def _pair(name: str, own: str) -> dict[str, Source]:
+    return {f"{name}.{kind}": Source(f"{own}.{kind}") for kind in ("weight", "bias")}
+
+
+def canonical_name(name: str) -> str:
+    """Bring a foreign name to the form of the table: no model prefix, no TensorFlow names for LayerNorm."""
+    name = re.sub(r"^(albert|bert)\.", "", name)
+    return name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
+
+
+def known_names(config: ModelConfig) -> set[str]:
+    """Every name that a file of this encoder may hold, whichever head it has, in canonical form."""
+    names = {name for head in HEADS for name in disk_table(config, head)}
+    predictions = _PREDICTIONS[config.family]
+    return names | {f"{predictions}.decoder.weight", f"{predictions}.decoder.bias", "embeddings.position_ids"}
+
+
+def export_tensors(
+    tensors: Mapping[str, Tensor], config: ModelConfig, head: Head, expand_sharing: bool = False
+) -> dict[str, Tensor]:
+    """Name and cut our tensors as transformers does."""
+    exported = {}
+    for name, source in disk_table(config, head, expand_sharing).items():
+        if source.name.startswith(_IDENTITY):
+            size = config.hidden_size
+            tensor = torch.eye(size) if name.endswith("weight") else torch.zeros(size)
+        else:
+            tensor = tensors[source.name] if source.third is None else tensors[source.name].chunk(3)[source.third]
+        exported[_with_prefix(name, config, head)] = tensor.contiguous()
+    return exported
+
+
+def _with_prefix(name: str, config: ModelConfig, head: Head) -> str:
+    inside = name.startswith(("embeddings.", "encoder.", "pooler."))
+    return f"{config.family}.{name}" if inside and head != "none" else name
+
+
+def import_tensors(stored: Mapping[str, Tensor], config: ModelConfig, head: Head, file: str) -> dict[str, Tensor]:
+    """Give stored tensors (canonical names) our names; what the file lacks is left out, and the caller decides."""
+    tensors: dict[str, Tensor] = {}
+    thirds: dict[str, dict[int, Tensor]] = {}
+    for name, source in disk_table(config, head).items():
+        if name not in stored or source.name.startswith(_IDENTITY):
+            continue
+        if source.third is None:
+            tensors[source.name] = stored[name]
+        else:
+            thirds.setdefault(source.name, {})[source.third] = stored[name]
+    for own, parts in thirds.items():
+        if len(parts) != 3:
+            raise FolderError(f"{file} holds only a part of {own} (query, key and value belong together)")
+        try:
+            tensors[own] = torch.cat([parts[third] for third in range(3)])
+        except RuntimeError:
+            shapes = ", ".join(str(tuple(parts[third].shape)) for third in range(3))
+            raise FolderError(f"{file}: query, key and value of {own} do not fit together ({shapes})") from None
+    return tensors

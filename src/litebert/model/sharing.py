@@ -1,0 +1,58 @@
+"""Which layer uses which weights: the paper's cross-layer sharing, as data.
+
+An encoder keeps a list of attention blocks and a list of feed-forward blocks and walks a plan of index pairs.
+Every sharing strategy is one line below; no other module knows about them.
+"""
+
+from litebert.config import ModelConfig
+from litebert.errors import RequestError
+
+__all__ = ["LayerPlan", "block_counts", "layer_plan", "max_depth"]
+
+LayerPlan = list[tuple[int, int]]
+"""For each pass through the stack: (index of the attention block, index of the feed-forward block)."""
+
+
+def layer_plan(config: ModelConfig, depth: int | None = None) -> LayerPlan:
+    """Say which attention block and which feed-forward block each pass uses.
+
+    `depth` runs the same weights at another number of layers; how far it may go is `max_depth`.
+
+    >>> layer_plan(ModelConfig(num_layers=3, sharing="attention"))
+    [(0, 0), (0, 1), (0, 2)]
+    >>> layer_plan(ModelConfig(num_layers=6, sharing="groups", num_groups=2))
+    [(0, 0), (0, 0), (0, 0), (1, 1), (1, 1), (1, 1)]
+    """
+    num_layers = config.num_layers if depth is None else depth
+    if not 1 <= num_layers <= max_depth(config):
+        raise RequestError(f"depth must be between 1 and {max_depth(config)} for this model, not {num_layers}")
+    layers = range(num_layers)
+    match config.sharing:
+        case "all":
+            return [(0, 0) for _ in layers]
+        case "attention":
+            return [(0, layer) for layer in layers]
+        case "ffn":
+            return [(layer, 0) for layer in layers]
+        case "none":
+            return [(layer, layer) for layer in layers]
+        case "groups":
+            # Integers on purpose: the float formula of the older codes sends some layers to the wrong group.
+            groups = [layer * config.num_groups // num_layers for layer in layers]
+            inner = config.num_inner_layers
+            return [(group * inner + i, group * inner + i) for group in groups for i in range(inner)]
+
+
+def max_depth(config: ModelConfig) -> int:
+    """Say how many layers the weights can run: 2L where whole layers are shared, else the L that exist."""
+    return 2 * config.num_layers if config.sharing in ("all", "groups") else config.num_layers
+
+
+def block_counts(config: ModelConfig) -> tuple[int, int]:
+    """Say how many distinct attention and feed-forward blocks exist.
+
+    >>> block_counts(ModelConfig(sharing="ffn"))
+    (12, 1)
+    """
+    plan = layer_plan(config)
+    return 1 + max(attention for attention, _ in plan), 1 + max(ffn for _, ffn in plan)

@@ -1,0 +1,58 @@
+"""The machine: what it really has, and how to make the best of it.
+
+Call `prepare_process()` before torch is imported: it is the only place that changes the process as a whole.
+"""
+
+import contextlib
+import ctypes
+import functools
+import os
+import subprocess
+import sys
+
+__all__ = ["keep_freed_memory", "prepare_process", "probe_matrix_instructions"]
+
+_PROBE = "import torch; x = torch.ones(64, 64, dtype=torch.bfloat16); (x @ x).sum().item()"
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+_SAFE_ISA = "AVX512_CORE_BF16"
+
+
+def keep_freed_memory() -> bool:
+    """Ask glibc to keep freed blocks for the next step instead of giving them back; say whether it could be asked.
+
+    A training step frees and takes the same hundreds of megabytes again and again. By default each large block is a
+    fresh mapping that the kernel must fill with zeros, page by page. Elsewhere than on glibc nothing changes.
+    """
+    with contextlib.suppress(OSError, AttributeError):
+        libc = ctypes.CDLL(None)
+        return bool(libc.mallopt(_M_MMAP_THRESHOLD, 1 << 30) and libc.mallopt(_M_TRIM_THRESHOLD, (1 << 31) - 1))
+    return False
+
+
+@functools.cache
+def probe_matrix_instructions() -> bool:
+    """Say whether a bf16 matrix product survives here, by trying it in a child process.
+
+    Some virtual machines advertise AMX, and executing it kills the process: better a child than us.
+    """
+    if not _advertises_amx():
+        return True  # oneDNN will not pick what the CPU does not claim to have
+    environment = {name: value for name, value in os.environ.items() if name != "ONEDNN_MAX_CPU_ISA"}
+    try:
+        child = subprocess.run([sys.executable, "-c", _PROBE], env=environment, capture_output=True, timeout=120)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return child.returncode == 0
+
+
+def _advertises_amx() -> bool:
+    with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
+        return any(" amx_" in line for line in file if line.startswith("flags"))
+    return False
+
+
+def prepare_process() -> None:
+    """Make this process fit for heavy work: keep freed memory, and never let oneDNN touch broken instructions."""
+    keep_freed_memory()
+    if "ONEDNN_MAX_CPU_ISA" not in os.environ and not probe_matrix_instructions():
+        os.environ["ONEDNN_MAX_CPU_ISA"] = _SAFE_ISA

@@ -1,0 +1,1 @@
+"""Losses now; optimisers and the one training loop with pretraining."""

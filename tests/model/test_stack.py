@@ -1,0 +1,149 @@
+"""The written-out backward pass gives what autograd gives."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from litebert.config import ModelConfig
+from litebert.model import encoder as encoder_module
+from litebert.model import kernels, stack
+from litebert.model.encoder import Encoder
+from litebert.model.model import Model
+from tests.conftest import small_config, small_inputs
+
+CONFIGS: dict[str, ModelConfig] = {
+    "all": small_config(),
+    "attention": small_config(sharing="attention"),
+    "ffn": small_config(sharing="ffn"),
+    "none": small_config(sharing="none"),
+    "groups": small_config(sharing="groups", num_groups=2, num_inner_layers=2),
+    "erf gelu": small_config(activation="gelu"),
+}
+
+
+def make_encoder(config: ModelConfig) -> Encoder:
+    torch.manual_seed(0)
+    return Model(config).encoder
+
+
+def gradients(
+    encoder: Encoder, explicit: bool, monkeypatch: pytest.MonkeyPatch, **call: Any
+) -> tuple[Tensor, dict[str, Tensor]]:
+    monkeypatch.setattr(encoder_module, "can_walk_explicitly", lambda *_: explicit)
+    encoder.zero_grad()
+    output = encoder(**call)
+    weights = torch.randn(output.shape, generator=torch.Generator().manual_seed(1))
+    (output * weights).sum().backward()
+    return output.detach(), {n: p.grad.clone() for n, p in encoder.named_parameters() if p.grad is not None}
+
+
+def assert_same(found: tuple[Tensor, dict[str, Tensor]], expected: tuple[Tensor, dict[str, Tensor]]) -> None:
+    torch.testing.assert_close(found[0], expected[0], rtol=1e-5, atol=1e-5)
+    assert found[1].keys() == expected[1].keys()
+    for name, gradient in expected[1].items():
+        scale = gradient.abs().max().item()
+        torch.testing.assert_close(found[1][name], gradient, rtol=1e-4, atol=1e-5 * max(scale, 1), msg=name)
+
+
+@pytest.mark.parametrize("longest_dense", [0, 256], ids=["blocks", "dense"])
+@pytest.mark.parametrize("kept", [False, True], ids=["all positions", "kept positions"])
+@pytest.mark.parametrize("name", CONFIGS)
+def test_equal_to_autograd(name: str, kept: bool, longest_dense: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stack, "LONGEST_DENSE_ATTENTION", longest_dense)
+    encoder = make_encoder(CONFIGS[name])
+    inputs: dict[str, Any] = small_inputs(CONFIGS[name])
+    if kept:
+        inputs["keep"] = torch.tensor([[0, 4, 4], [1, 0, 2], [10, 3, 7]])
+    assert_same(gradients(encoder, True, monkeypatch, **inputs), gradients(encoder, False, monkeypatch, **inputs))
+
+
+def test_keeping_every_position_in_order_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = make_encoder(CONFIGS["all"])
+    inputs: dict[str, Any] = small_inputs(CONFIGS["all"])
+    keep = torch.arange(17).expand(3, -1)
+    expected = gradients(encoder, False, monkeypatch, **inputs)
+    assert_same(gradients(encoder, True, monkeypatch, **inputs, keep=keep), expected)
+
+
+@pytest.mark.parametrize("explicit", [True, False])
+@pytest.mark.parametrize("kept", [False, True])
+def test_recomputation_gives_identical_gradients(explicit: bool, kept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = make_encoder(CONFIGS["all"])
+    inputs: dict[str, Any] = small_inputs(CONFIGS["all"])
+    if kept:
+        inputs["keep"] = torch.tensor([[0, 4], [1, 0], [10, 3]])
+    output, expected = gradients(encoder, explicit, monkeypatch, **inputs)
+    encoder.recompute = True
+    again, found = gradients(encoder, explicit, monkeypatch, **inputs)
+    assert torch.equal(output, again)
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(found[name], expected[name]) for name in expected)
+
+
+def test_recomputation_keeps_dropout_masks() -> None:
+    config = small_config(hidden_dropout=0.3, attention_dropout=0.3)
+    encoder = make_encoder(config).train()
+    results = []
+    for recompute in (False, True):
+        encoder.recompute = recompute
+        encoder.zero_grad()
+        torch.manual_seed(7)
+        encoder(**small_inputs(config)).sum().backward()
+        results.append([p.grad.clone() for p in encoder.parameters() if p.grad is not None])
+    assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
+
+
+@pytest.mark.parametrize("longest_dense", [0, 256], ids=["blocks", "dense"])
+def test_packed_rows(longest_dense: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stack, "LONGEST_DENSE_ATTENTION", longest_dense)
+    config = CONFIGS["all"]
+    encoder = make_encoder(config)
+    ids = small_inputs(config)["input_ids"]
+    sequences = torch.tensor([[1] * 6 + [2] * 11, [1] * 8 + [2] * 3 + [0] * 6, [1] * 2 + [2] * 9 + [3] * 4 + [0] * 2])
+    call: dict[str, Any] = {"input_ids": ids, "sequence_ids": sequences}
+    expected = gradients(encoder, False, monkeypatch, **call)
+    assert_same(gradients(encoder, True, monkeypatch, **call), expected)
+    call["keep"] = torch.tensor([[0, 6], [8, 9], [2, 11]])
+    assert_same(gradients(encoder, True, monkeypatch, **call), gradients(encoder, False, monkeypatch, **call))
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda encoder: encoder.attention[0].register_forward_hook(lambda *_: None),
+        lambda encoder: encoder.feed_forward[0].up.weight.requires_grad_(False),
+        lambda encoder: encoder.double(),
+    ],
+    ids=["hook", "frozen", "float64"],
+)
+def test_steps_aside_where_it_does_not_apply(spoil: Callable[[Encoder], Any]) -> None:
+    encoder = make_encoder(CONFIGS["all"])
+    hidden = torch.zeros(1, 3, 24)
+    assert stack.can_walk_explicitly(encoder, hidden)
+    spoil(encoder)
+    assert not stack.can_walk_explicitly(encoder, hidden.to(encoder.embeddings.words.weight.dtype))
+
+
+def test_steps_aside_for_dropout_and_without_gradients() -> None:
+    hidden = torch.zeros(1, 3, 24)
+    encoder = make_encoder(small_config(hidden_dropout=0.1))
+    assert not stack.can_walk_explicitly(encoder.train(), hidden)
+    assert stack.can_walk_explicitly(encoder.eval(), hidden)
+    with torch.no_grad():
+        assert not stack.can_walk_explicitly(encoder, hidden)
+
+
+def test_compiled_expressions_equal_the_library() -> None:
+    """The σ form of tanh-GELU that is compiled, and its derivative, against torch's own."""
+    x = torch.linspace(-12, 12, 4001).view(-1, 1).requires_grad_()
+    bias = torch.tensor([0.25])
+    library = torch.nn.functional.gelu(x + bias, approximate="tanh")
+    (expected,) = torch.autograd.grad(library.sum(), x)
+    ours = kernels._tanh_gelu.__wrapped__(x.detach(), bias)  # type: ignore[attr-defined]
+    gradient, again = kernels._tanh_gelu_gradient.__wrapped__(torch.ones_like(x), x.detach(), bias)  # type: ignore[attr-defined]
+    torch.testing.assert_close(ours, library.detach(), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(again, library.detach(), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(gradient, expected, rtol=1e-5, atol=2e-6)
