@@ -1,5 +1,6 @@
 """What tests share: small shapes, and inputs with padding and token types."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +9,6 @@ import torch
 from torch import Tensor
 
 from litebert.config import ModelConfig
-
-SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
-"""Real data for development; tests that need it skip where it is not there."""
 
 torch.set_num_threads(1)  # the runner already uses every core
 
@@ -45,8 +43,9 @@ def small_inputs(config: ModelConfig, batch: int = 3, tokens: int = 17, seed: in
 
 
 @pytest.fixture
-def shared_data() -> Path:
-    """The folder of real data, or a skip."""
-    if not SHARED_DATA.is_dir():
-        pytest.skip("needs the real data for development")
-    return SHARED_DATA
+def real_data() -> Path:
+    """The folder of real data that LITEBERT_DATA names (see CONTRIBUTING.md), or a skip."""
+    folder = Path(os.environ.get("LITEBERT_DATA", ""))
+    if not os.environ.get("LITEBERT_DATA") or not folder.is_dir():
+        pytest.skip("needs real data: set LITEBERT_DATA to a folder as CONTRIBUTING.md describes it")
+    return folder

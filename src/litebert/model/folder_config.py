@@ -229,7 +229,8 @@ def render_config(config: ModelConfig, head: Head, expand_sharing: bool = False)
         rendered |= {key: values[own] for key, own in _ALBERT_FIELDS.items()}
         if config.sharing == "none" or (expand_sharing and config.sharing != "all"):
             rendered["num_hidden_groups"] = config.num_layers
-    if config.labels:
+    # Other heads have two outputs whatever the labels, but transformers would size some of them by these.
+    if config.labels and head in ("sequence-classification", "token-classification"):
         rendered["id2label"] = {str(i): label for i, label in enumerate(config.labels)}
         rendered["label2id"] = {label: i for i, label in enumerate(config.labels)}
     if HEADS[head].class_suffix is None:

@@ -1,0 +1,281 @@
+"""One pretraining step (loss, gradient, AdamW): litebert and transformers, interleaved in one process.
+
+Both start from the same weights, and their losses are compared before anything is timed. Text is real: the file given
+with --text, else the documentation that comes with Python; one row in ten is short, as in pretraining. transformers
+runs with its defaults (SDPA attention, fused AdamW), once as it is and once under torch.compile.
+
+    python benchmarks/train_step.py --shapes base:8x128 mini:32x128 --rounds 7
+"""
+
+import argparse
+import gzip
+import json
+import pydoc_data.topics
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+from litebert.runtime import prepare_process
+
+prepare_process()
+
+import tokenizers  # noqa: E402
+import torch  # noqa: E402
+from tokenizers import models, normalizers, pre_tokenizers, trainers  # noqa: E402
+
+from harness import gemm, interleave, machine, median_ratio, peak_bytes, record, resident_bytes  # noqa: E402
+from litebert.batch import NO_LABEL, Batch  # noqa: E402
+from litebert.config import ModelConfig  # noqa: E402
+from litebert.model import kernels  # noqa: E402
+from litebert.model.cost import MASKED_SHARE, training_flops, training_memory  # noqa: E402
+from litebert.model.model import Model  # noqa: E402
+from litebert.presets import PRESETS  # noqa: E402
+from litebert.training.objectives import pretraining_loss  # noqa: E402
+
+Step = Callable[[], float]
+
+
+def read_text(path: Path | None, limit: int = 4_000_000) -> list[str]:
+    """Paragraphs of real text."""
+    if path is None:
+        return [text for topic in pydoc_data.topics.topics.values() for text in topic.split("\n\n")]
+    paragraphs: list[str] = []
+    opened = gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8")
+    with opened as file:
+        for line in file:
+            row = json.loads(line)
+            paragraphs += row["paras"] if "paras" in row else row["text"].split("\n\n")
+            if sum(map(len, paragraphs)) > limit:
+                break
+    return paragraphs
+
+
+def token_stream(paragraphs: list[str], vocab_size: int) -> torch.Tensor:
+    """The text as ids of a WordPiece vocabulary made from it."""
+    tokenizer = tokenizers.Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    trainer = trainers.WordPieceTrainer(vocab_size=vocab_size, special_tokens=special, show_progress=False)
+    tokenizer.train_from_iterator(paragraphs, trainer)
+    return torch.tensor([i for row in tokenizer.encode_batch(paragraphs) for i in row.ids])
+
+
+def make_batches(stream: torch.Tensor, batch: int, length: int, count: int) -> list[Batch]:
+    """Rows `[CLS] first [SEP] second [SEP]` of consecutive text; one in ten is short; 15 % of tokens are masked."""
+    generator = torch.Generator().manual_seed(0)
+    num_masked = round(length * MASKED_SHARE)
+    batches = []
+    for _ in range(count):
+        ids = torch.zeros(batch, length, dtype=torch.long)
+        mask, types = torch.zeros_like(ids), torch.zeros_like(ids)
+        positions = torch.full((batch, num_masked), -1)
+        for row in range(batch):
+            short = torch.rand(1, generator=generator).item() < 0.1
+            size = int(torch.randint(length // 4, length, (1,), generator=generator)) if short else length
+            start = int(torch.randint(len(stream) - length, (1,), generator=generator))
+            ids[row, :size] = stream[start : start + size]
+            ids[row, 0], ids[row, size // 2], ids[row, size - 1] = 2, 3, 3
+            mask[row, :size] = 1
+            types[row, size // 2 + 1 : size] = 1
+            masked = max(1, round(size * MASKED_SHARE))
+            positions[row, :masked] = torch.randperm(size, generator=generator)[:masked].sort().values
+        labels = ids.gather(1, positions.clamp(min=0)).masked_fill(positions < 0, NO_LABEL)
+        rows, columns = (positions >= 0).nonzero(as_tuple=True)
+        ids[rows, positions[rows, columns]] = 4
+        sentences = torch.randint(2, (batch,), generator=generator)
+        batches.append(Batch(ids, mask, types, None, None, positions, labels, sentences))
+    return batches
+
+
+def foreign_labels(batch: Batch) -> torch.Tensor:
+    """One label per token, as transformers takes them."""
+    assert batch.masked_positions is not None
+    assert batch.masked_labels is not None
+    labels = torch.full_like(batch.input_ids, NO_LABEL)
+    rows, columns = (batch.masked_positions >= 0).nonzero(as_tuple=True)
+    labels[rows, batch.masked_positions[rows, columns]] = batch.masked_labels[rows, columns]
+    return labels
+
+
+def our_step(folder: Path, batches: list[Batch], recompute: bool = False) -> Step:
+    model = Model.from_pretrained(folder).train()
+    model.encoder.recompute = recompute
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, fused=True)
+    counter = iter(range(10**9))
+
+    def step() -> float:
+        optimizer.zero_grad()
+        loss = pretraining_loss(model, batches[next(counter) % len(batches)])
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    return step
+
+
+def their_step(folder: Path, batches: list[Batch], compiled: bool = False) -> Step:
+    import transformers
+
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    model: Any = transformers.AlbertForPreTraining.from_pretrained(folder).train()
+    run = torch.compile(model) if compiled else model
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, fused=True)
+    labels = [foreign_labels(batch) for batch in batches]
+    counter = iter(range(10**9))
+
+    def step() -> float:
+        index = next(counter) % len(batches)
+        batch = batches[index]
+        optimizer.zero_grad()
+        loss = run(
+            input_ids=batch.input_ids,
+            attention_mask=batch.attention_mask,
+            token_type_ids=batch.token_type_ids,
+            labels=labels[index],
+            sentence_order_label=batch.sentence_labels,
+        ).loss
+        loss.backward()
+        optimizer.step()
+        return float(loss.item())
+
+    return step
+
+
+CONTESTANTS: dict[str, Callable[[Path, list[Batch]], Step]] = {
+    "transformers": their_step,
+    "transformers, compiled": lambda folder, batches: their_step(folder, batches, compiled=True),
+    "litebert, uncompiled": our_step,
+    "litebert": our_step,
+    "litebert, recomputing": lambda folder, batches: our_step(folder, batches, recompute=True),
+}
+
+
+def with_kernels(name: str, step: Step) -> Step:
+    """Compiled kernels for ours, but in the row that says otherwise."""
+
+    def run() -> float:
+        kernels.use_compiled(name != "litebert, uncompiled")
+        return step()
+
+    return run
+
+
+def peak_memory(name: str, shape: str, text: Path | None) -> int:
+    """Peak memory above the bare libraries, in a process of its own."""
+    command = [sys.executable, __file__, "--child", name, "--shapes", shape, *(["--text", str(text)] if text else [])]
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return int(output.strip().splitlines()[-1])
+
+
+def parse_shape(shape: str) -> tuple[ModelConfig, int, int]:
+    """`base:8x128` → the configuration (no dropout anywhere), batch 8, length 128."""
+    preset, _, size = shape.partition(":")
+    batch, length = map(int, size.split("x"))
+    return PRESETS[f"albert-{preset}"].config.updated(classifier_dropout=0.0), batch, length
+
+
+def prepare(shape: str, text: Path | None, folder: Path) -> list[Batch]:
+    config, batch, length = parse_shape(shape)
+    torch.manual_seed(0)
+    Model(config, "pretraining").save_pretrained(folder)
+    return make_batches(token_stream(read_text(text), config.vocab_size), batch, length, count=4)
+
+
+def child(name: str, shape: str, text: Path | None) -> None:
+    """Print the peak of three steps above what the process held before it had a model."""
+    import transformers  # noqa: F401  # both sides carry it, so that it counts for neither
+
+    with tempfile.TemporaryDirectory() as folder:
+        batches = prepare(shape, text, Path(folder))
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # forget the peak of the preparation
+        before = resident_bytes()
+        step = with_kernels(name, CONTESTANTS[name](Path(folder), batches))
+        for _ in range(3):
+            step()
+        print(peak_bytes() - before)
+
+
+def measure(shape: str, text: Path | None, rounds: int) -> dict[str, Any]:
+    config, batch, length = parse_shape(shape)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        batches = prepare(shape, text, folder)
+        steps = {key: with_kernels(key, make(folder, batches)) for key, make in CONTESTANTS.items()}
+        first = {key: step() for key, step in steps.items()}
+        spread = max(first.values()) - min(first.values())
+        assert spread < 1e-3, f"the losses differ: {first}"
+        product, operations = gemm(batch * length, config.hidden_size, config.intermediate_size)
+        times = interleave({**steps, "gemm": product}, rounds)
+    rate = operations / statistics.median(times["gemm"])
+    result: dict[str, Any] = {"shape": shape, "gemm_gflops": rate / 1e9, "loss_spread": spread, "contestants": {}}
+    for key in CONTESTANTS:
+        seconds = statistics.median(times[key])
+        ours = key.startswith("litebert")
+        run, textbook = (batch * length * training_flops(config, length, gathered) for gathered in (ours, False))
+        result["contestants"][key] = {
+            "seconds": seconds,
+            "tokens_per_second": batch * length / seconds,
+            "speed_against_transformers": median_ratio(times["transformers"], times[key]),
+            "share_of_gemm_operations_run": run / seconds / rate,
+            "share_of_gemm_textbook_operations": textbook / seconds / rate,
+            "peak_bytes": peak_memory(key, shape, text),
+            "times": times[key],
+        }
+    result["planned_bytes"] = training_memory(config, batch, length).total
+    return result
+
+
+def render(results: list[dict[str, Any]]) -> str:
+    lines = [
+        "`of GEMM`: the floating-point operations that a step ran, per second, as a share of what a bare fp32 matrix",
+        "product of the step's largest shape reaches in the same rounds. `textbook`: the same with the operations of the",
+        "textbook step, which computes the last layer for every position. Memory is the peak above the bare libraries.",
+        "",
+        "| shape | step | tokens/s | × transformers (spread) | of GEMM | textbook | peak memory | × transformers |",
+        "|-|-|-|-|-|-|-|-|",
+    ]
+    for result in results:
+        base = result["contestants"]["transformers"]["peak_bytes"]
+        for name, row in result["contestants"].items():
+            speed = row["speed_against_transformers"]
+            lines.append(
+                f"| {result['shape']} | {name} | {row['tokens_per_second']:,.0f} "
+                f"| {speed['ratio']:.2f} ({speed['low']:.2f}–{speed['high']:.2f}) "
+                f"| {row['share_of_gemm_operations_run']:.0%} | {row['share_of_gemm_textbook_operations']:.0%} "
+                f"| {row['peak_bytes'] / 1e6:,.0f} MB | {row['peak_bytes'] / base:.2f} |"
+            )
+        lines.append(f"| {result['shape']} | bare GEMM | {result['gemm_gflops']:.0f} GFLOP/s | | | | | |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--shapes", nargs="+", default=["base:8x128", "base:4x512", "mini:32x128"])
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--text", type=Path, help="JSON lines with 'text' or 'paras', may be .gz")
+    parser.add_argument("--child", choices=CONTESTANTS, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        child(options.child, options.shapes[0], options.text)
+        return
+    results = []
+    for shape in options.shapes:
+        results.append(measure(shape, options.text, options.rounds))
+        print(render(results[-1:]), flush=True)
+    facts = machine() | {"text": options.text.name if options.text else "pydoc topics"}
+    facts["command"] = facts["command"].replace(str(options.text), facts["text"])
+    path = record(
+        "train-step", "A pretraining step against transformers", render(results), {"machine": facts, "results": results}
+    )
+    print(f"\nwritten to {path}")
+
+
+if __name__ == "__main__":
+    main()
