@@ -3,6 +3,7 @@
 import json
 import platform
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -16,7 +17,49 @@ import torch
 RESULTS = Path(__file__).parent / "results"
 
 
-def interleave(contestants: dict[str, Callable[[], object]], rounds: int, warmups: int = 2) -> dict[str, list[float]]:
+class Contestant:
+    """A program that does one step whenever it is told to, in a process of its own."""
+
+    def __init__(self, command: list[str]) -> None:
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.first = self._ask("step")  # also waits until the model is built
+
+    def step(self) -> float:
+        """Seconds of one step."""
+        return float(self._ask("step")["seconds"])
+
+    def finish(self) -> int:
+        """Stop the process and return its peak memory in bytes, above the bare libraries."""
+        peak = int(self._ask("peak")["bytes"])
+        self._process.communicate()
+        return peak
+
+    def _ask(self, word: str) -> dict[str, Any]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(word + "\n")
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline()
+        if not answer:
+            raise RuntimeError("a contestant stopped; its message is above")
+        return dict(json.loads(answer))
+
+
+def serve_steps(build: Callable[[], Callable[[], float]]) -> None:
+    """The other side of `Contestant`: build a step, then run it on demand and say what it took and returned."""
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # forget the peak of the preparation
+    before = _status("VmRSS")
+    step = build()
+    for line in sys.stdin:
+        if line.strip() == "peak":
+            print(json.dumps({"bytes": _status("VmHWM") - before}), flush=True)
+            return
+        begin = time.perf_counter()
+        value = step()
+        print(json.dumps({"seconds": time.perf_counter() - begin, "value": value}), flush=True)
+
+
+def interleave(contestants: dict[str, Callable[[], float]], rounds: int, warmups: int = 3) -> dict[str, list[float]]:
     """Seconds of each contestant, A, B, C, A, B, C, …: noise of the machine meets all of them alike."""
     for _ in range(warmups):
         for run in contestants.values():
@@ -24,9 +67,7 @@ def interleave(contestants: dict[str, Callable[[], object]], rounds: int, warmup
     times: dict[str, list[float]] = {name: [] for name in contestants}
     for _ in range(rounds):
         for name, run in contestants.items():
-            begin = time.perf_counter()
-            run()
-            times[name].append(time.perf_counter() - begin)
+            times[name].append(run())
     return times
 
 
@@ -36,25 +77,16 @@ def median_ratio(slow: list[float], fast: list[float]) -> dict[str, float]:
     return {"ratio": statistics.median(slow) / statistics.median(fast), "low": ratios[0], "high": ratios[-1]}
 
 
-def gemm(rows: int, inner: int, columns: int, repeats: int = 5) -> tuple[Callable[[], None], float]:
-    """A product of the shape that dominates the step, and its floating-point operations."""
+def gemm_step(rows: int, inner: int, columns: int, repeats: int = 5) -> Callable[[], float]:
+    """A bare fp32 product of the shape that dominates a step; returns the floating-point operations it ran."""
     a, b, out = torch.randn(rows, inner), torch.randn(columns, inner), torch.empty(rows, columns)
 
-    def run() -> None:
+    def run() -> float:
         for _ in range(repeats):
             torch.mm(a, b.T, out=out)
+        return 2.0 * rows * inner * columns * repeats
 
-    return run, 2.0 * rows * inner * columns * repeats
-
-
-def resident_bytes() -> int:
-    """Memory that this process holds now."""
-    return _status("VmRSS")
-
-
-def peak_bytes() -> int:
-    """The most that this process ever held."""
-    return _status("VmHWM")
+    return run
 
 
 def _status(field: str) -> int:

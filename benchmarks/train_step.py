@@ -1,8 +1,9 @@
-"""One pretraining step (loss, gradient, AdamW): litebert and transformers, interleaved in one process.
+"""One pretraining step (loss, gradient, AdamW): litebert and transformers, interleaved, each in a process of its own.
 
-Both start from the same weights, and their losses are compared before anything is timed. Text is real: the file given
+All start from the same weights, and their losses are compared before anything is timed. Text is real: the file given
 with --text, else the documentation that comes with Python; one row in ten is short, as in pretraining. transformers
-runs with its defaults (SDPA attention, fused AdamW), once as it is and once under torch.compile.
+runs as its users run it (SDPA attention, fused AdamW), and once with all that can be done for it from outside:
+torch.compile and the memory setting that litebert uses.
 
     python benchmarks/train_step.py --shapes base:8x128 mini:32x128 --rounds 7
 """
@@ -12,30 +13,26 @@ import gzip
 import json
 import pydoc_data.topics
 import statistics
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
-from litebert.runtime import prepare_process
+import numpy as np
+import tokenizers
+import torch
+from tokenizers import models, normalizers, pre_tokenizers, trainers
 
-prepare_process()
-
-import tokenizers  # noqa: E402
-import torch  # noqa: E402
-from tokenizers import models, normalizers, pre_tokenizers, trainers  # noqa: E402
-
-from harness import gemm, interleave, machine, median_ratio, peak_bytes, record, resident_bytes  # noqa: E402
-from litebert.batch import NO_LABEL, Batch  # noqa: E402
-from litebert.config import ModelConfig  # noqa: E402
-from litebert.model import kernels  # noqa: E402
-from litebert.model.cost import MASKED_SHARE, training_flops, training_memory  # noqa: E402
-from litebert.model.model import Model  # noqa: E402
-from litebert.presets import PRESETS  # noqa: E402
-from litebert.training.objectives import pretraining_loss  # noqa: E402
+from harness import Contestant, gemm_step, interleave, machine, median_ratio, record, serve_steps
+from litebert.batch import NO_LABEL, Batch
+from litebert.config import ModelConfig
+from litebert.model import kernels
+from litebert.model.cost import MASKED_SHARE, training_flops, training_memory
+from litebert.model.model import Model
+from litebert.presets import PRESETS
+from litebert.runtime import keep_freed_memory
+from litebert.training.objectives import pretraining_loss
 
 Step = Callable[[], float]
 
@@ -45,8 +42,7 @@ def read_text(path: Path | None, limit: int = 4_000_000) -> list[str]:
     if path is None:
         return [text for topic in pydoc_data.topics.topics.values() for text in topic.split("\n\n")]
     paragraphs: list[str] = []
-    opened = gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8")
-    with opened as file:
+    with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
         for line in file:
             row = json.loads(line)
             paragraphs += row["paras"] if "paras" in row else row["text"].split("\n\n")
@@ -103,7 +99,9 @@ def foreign_labels(batch: Batch) -> torch.Tensor:
     return labels
 
 
-def our_step(folder: Path, batches: list[Batch], recompute: bool = False) -> Step:
+def our_step(folder: Path, batches: list[Batch], compiled: bool = True, recompute: bool = False) -> Step:
+    keep_freed_memory()
+    kernels.use_compiled(compiled)
     model = Model.from_pretrained(folder).train()
     model.encoder.recompute = recompute
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, fused=True)
@@ -119,13 +117,15 @@ def our_step(folder: Path, batches: list[Batch], recompute: bool = False) -> Ste
     return step
 
 
-def their_step(folder: Path, batches: list[Batch], compiled: bool = False) -> Step:
+def their_step(folder: Path, batches: list[Batch], tuned: bool = False) -> Step:
     import transformers
 
+    if tuned:
+        keep_freed_memory()
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     model: Any = transformers.AlbertForPreTraining.from_pretrained(folder).train()
-    run = torch.compile(model) if compiled else model
+    run = torch.compile(model) if tuned else model
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, fused=True)
     labels = [foreign_labels(batch) for batch in batches]
     counter = iter(range(10**9))
@@ -148,30 +148,20 @@ def their_step(folder: Path, batches: list[Batch], compiled: bool = False) -> St
     return step
 
 
+def product_step(config: ModelConfig, batch: int, length: int) -> Step:
+    """The limit: the largest matrix product of the step, alone."""
+    return gemm_step(batch * length, config.hidden_size, config.intermediate_size)
+
+
 CONTESTANTS: dict[str, Callable[[Path, list[Batch]], Step]] = {
     "transformers": their_step,
-    "transformers, compiled": lambda folder, batches: their_step(folder, batches, compiled=True),
-    "litebert, uncompiled": our_step,
+    "transformers, tuned": lambda folder, batches: their_step(folder, batches, tuned=True),
     "litebert": our_step,
+    "litebert, uncompiled": lambda folder, batches: our_step(folder, batches, compiled=False),
     "litebert, recomputing": lambda folder, batches: our_step(folder, batches, recompute=True),
 }
-
-
-def with_kernels(name: str, step: Step) -> Step:
-    """Compiled kernels for ours, but in the row that says otherwise."""
-
-    def run() -> float:
-        kernels.use_compiled(name != "litebert, uncompiled")
-        return step()
-
-    return run
-
-
-def peak_memory(name: str, shape: str, text: Path | None) -> int:
-    """Peak memory above the bare libraries, in a process of its own."""
-    command = [sys.executable, __file__, "--child", name, "--shapes", shape, *(["--text", str(text)] if text else [])]
-    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    return int(output.strip().splitlines()[-1])
+GEMM = "bare GEMM"
+STREAM = "stream.npy"
 
 
 def parse_shape(shape: str) -> tuple[ModelConfig, int, int]:
@@ -181,62 +171,63 @@ def parse_shape(shape: str) -> tuple[ModelConfig, int, int]:
     return PRESETS[f"albert-{preset}"].config.updated(classifier_dropout=0.0), batch, length
 
 
-def prepare(shape: str, text: Path | None, folder: Path) -> list[Batch]:
-    config, batch, length = parse_shape(shape)
+def prepare(shape: str, text: Path | None, folder: Path) -> None:
+    """Write the weights that all start from, and the token stream that all read."""
+    config = parse_shape(shape)[0]
     torch.manual_seed(0)
     Model(config, "pretraining").save_pretrained(folder)
-    return make_batches(token_stream(read_text(text), config.vocab_size), batch, length, count=4)
+    np.save(folder / STREAM, token_stream(read_text(text), config.vocab_size).numpy())
 
 
-def child(name: str, shape: str, text: Path | None) -> None:
-    """Print the peak of three steps above what the process held before it had a model."""
-    import transformers  # noqa: F401  # both sides carry it, so that it counts for neither
+def run_contestant(name: str, shape: str, folder: Path) -> None:
+    """What a child process does."""
+    import transformers  # noqa: F401  # all of them carry it, so that it counts for none
 
-    with tempfile.TemporaryDirectory() as folder:
-        batches = prepare(shape, text, Path(folder))
-        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # forget the peak of the preparation
-        before = resident_bytes()
-        step = with_kernels(name, CONTESTANTS[name](Path(folder), batches))
-        for _ in range(3):
-            step()
-        print(peak_bytes() - before)
+    config, batch, length = parse_shape(shape)
+    if name == GEMM:
+        serve_steps(lambda: product_step(config, batch, length))
+        return
+    batches = make_batches(torch.from_numpy(np.load(folder / STREAM)), batch, length, count=4)
+    serve_steps(lambda: CONTESTANTS[name](folder, batches))
 
 
 def measure(shape: str, text: Path | None, rounds: int) -> dict[str, Any]:
     config, batch, length = parse_shape(shape)
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        batches = prepare(shape, text, folder)
-        steps = {key: with_kernels(key, make(folder, batches)) for key, make in CONTESTANTS.items()}
-        first = {key: step() for key, step in steps.items()}
-        spread = max(first.values()) - min(first.values())
-        assert spread < 1e-3, f"the losses differ: {first}"
-        product, operations = gemm(batch * length, config.hidden_size, config.intermediate_size)
-        times = interleave({**steps, "gemm": product}, rounds)
-    rate = operations / statistics.median(times["gemm"])
+    with tempfile.TemporaryDirectory() as folder:
+        prepare(shape, text, Path(folder))
+        common = [sys.executable, __file__, "--shapes", shape, "--folder", folder]
+        running = {name: Contestant([*common, "--contestant", name]) for name in (*CONTESTANTS, GEMM)}
+        losses = {name: float(running[name].first["value"]) for name in CONTESTANTS}
+        spread = max(losses.values()) - min(losses.values())
+        assert spread < 1e-3, f"the losses differ: {losses}"
+        times = interleave({name: contestant.step for name, contestant in running.items()}, rounds)
+        operations = float(running[GEMM].first["value"])
+        peaks = {name: contestant.finish() for name, contestant in running.items()}
+    rate = operations / statistics.median(times[GEMM])
     result: dict[str, Any] = {"shape": shape, "gemm_gflops": rate / 1e9, "loss_spread": spread, "contestants": {}}
-    for key in CONTESTANTS:
-        seconds = statistics.median(times[key])
-        ours = key.startswith("litebert")
+    for name in CONTESTANTS:
+        seconds = statistics.median(times[name])
+        ours = name.startswith("litebert")
         run, textbook = (batch * length * training_flops(config, length, gathered) for gathered in (ours, False))
-        result["contestants"][key] = {
+        result["contestants"][name] = {
             "seconds": seconds,
             "tokens_per_second": batch * length / seconds,
-            "speed_against_transformers": median_ratio(times["transformers"], times[key]),
+            "speed_against_transformers": median_ratio(times["transformers"], times[name]),
             "share_of_gemm_operations_run": run / seconds / rate,
             "share_of_gemm_textbook_operations": textbook / seconds / rate,
-            "peak_bytes": peak_memory(key, shape, text),
-            "times": times[key],
+            "peak_bytes": peaks[name],
+            "times": times[name],
         }
-    result["planned_bytes"] = training_memory(config, batch, length).total
+    result["planned_bytes"] = training_memory(config, batch, length).process
+    result["planned_bytes_recomputing"] = training_memory(config, batch, length, recompute=True).process
     return result
 
 
 def render(results: list[dict[str, Any]]) -> str:
     lines = [
         "`of GEMM`: the floating-point operations that a step ran, per second, as a share of what a bare fp32 matrix",
-        "product of the step's largest shape reaches in the same rounds. `textbook`: the same with the operations of the",
-        "textbook step, which computes the last layer for every position. Memory is the peak above the bare libraries.",
+        "product of the step's largest shape reaches in the same rounds. `textbook`: the same with the operations of",
+        "the textbook step, which runs the last layer for every position. Memory is the peak above the bare libraries.",
         "",
         "| shape | step | tokens/s | × transformers (spread) | of GEMM | textbook | peak memory | × transformers |",
         "|-|-|-|-|-|-|-|-|",
@@ -251,7 +242,7 @@ def render(results: list[dict[str, Any]]) -> str:
                 f"| {row['share_of_gemm_operations_run']:.0%} | {row['share_of_gemm_textbook_operations']:.0%} "
                 f"| {row['peak_bytes'] / 1e6:,.0f} MB | {row['peak_bytes'] / base:.2f} |"
             )
-        lines.append(f"| {result['shape']} | bare GEMM | {result['gemm_gflops']:.0f} GFLOP/s | | | | | |")
+        lines.append(f"| {result['shape']} | {GEMM} | {result['gemm_gflops']:.0f} GFLOP/s | | | | | |")
     return "\n".join(lines)
 
 
@@ -260,10 +251,11 @@ def main() -> None:
     parser.add_argument("--shapes", nargs="+", default=["base:8x128", "base:4x512", "mini:32x128"])
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--text", type=Path, help="JSON lines with 'text' or 'paras', may be .gz")
-    parser.add_argument("--child", choices=CONTESTANTS, help=argparse.SUPPRESS)
+    parser.add_argument("--contestant", choices=[*CONTESTANTS, GEMM], help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.child:
-        child(options.child, options.shapes[0], options.text)
+    if options.contestant:
+        run_contestant(options.contestant, options.shapes[0], options.folder)
         return
     results = []
     for shape in options.shapes:

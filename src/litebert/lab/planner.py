@@ -50,9 +50,12 @@ class Plan:
         return None if self.tokens_per_second is None else tokens / self.tokens_per_second
 
     def as_json(self) -> dict[str, Any]:
-        """The plan as plain numbers, totals included."""
-        totals = {"memory_total": self.memory.total, "memory_recomputing_total": self.memory_recomputing.total}
-        return asdict(self) | totals
+        """The plan as plain numbers, sums included."""
+        sums = {
+            name: asdict(memory) | {"total": memory.total, "process": memory.process}
+            for name, memory in (("memory", self.memory), ("memory_recomputing", self.memory_recomputing))
+        }
+        return asdict(self) | sums
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,7 @@ class Recommendation:
     tokens: int
     epochs: float
     seconds: float
-    memory_total: int
+    memory: int
     reason: str
 
 
@@ -114,7 +117,7 @@ def measure_speed(config: ModelConfig, batch: int, length: int, recompute: bool 
     """
     few = min(2, config.num_layers)
     shallow = config.updated(num_layers=few, num_groups=min(few, config.num_groups))
-    if training_memory(shallow, batch, length, recompute).total > 0.9 * available_memory():
+    if training_memory(shallow, batch, length, recompute).process > 0.9 * available_memory():
         return None
     one, two = (_time_step(shallow, batch, length, recompute, depth) for depth in (1, shallow.num_layers))
     passes = config.num_layers * config.num_inner_layers
@@ -185,7 +188,7 @@ def recommend(budget_seconds: float, corpus_tokens: int) -> Recommendation:
         batch_tokens = _batch_tokens(tokens)
         batch = batch_tokens // length
         steps = max(1, tokens // batch_tokens)
-        need = training_memory(config, SMALLEST_BATCH // length, length).total
+        need = training_memory(config, SMALLEST_BATCH // length, length).process
         if chosen is not None and (steps < FEWEST_STEPS or need > 0.9 * available_memory()):
             break
         chosen = Recommendation(
@@ -196,7 +199,7 @@ def recommend(budget_seconds: float, corpus_tokens: int) -> Recommendation:
             tokens=tokens,
             epochs=tokens / corpus_tokens,
             seconds=tokens / speed,
-            memory_total=need,
+            memory=need,
             reason=_reason(steps, limited_by_corpus=tokens == limit),
         )
     if chosen is None:

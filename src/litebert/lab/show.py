@@ -71,7 +71,7 @@ def print_plan(plan: Plan, tokens: int | None) -> None:
     table.add_column("memory in training")
     table.add_column("as it is", justify="right")
     table.add_column("recomputing", justify="right")
-    for part in ("weights", "gradients", "optimizer", "activations", "total"):
+    for part in ("weights", "gradients", "optimizer", "activations", "total", "process"):
         table.add_row(
             part, format_bytes(getattr(plan.memory, part)), format_bytes(getattr(plan.memory_recomputing, part))
         )
@@ -81,7 +81,7 @@ def print_plan(plan: Plan, tokens: int | None) -> None:
         f"parameters   {plan.encoder_parameters:,} in the encoder, {plan.pretraining_parameters:,} with heads"
     )
     console.print(f"operations   {format_count(plan.flops_per_token)} per trained token")
-    if plan.memory.total > available_memory():
+    if plan.memory.process > available_memory():
         console.print(f"[yellow]memory       only {format_bytes(available_memory())} are free here now[/yellow]")
     if plan.tokens_per_second is None:
         console.print("speed        not measured")
@@ -102,7 +102,7 @@ def print_recommendation(advice: Recommendation) -> None:
     )
     console.print(f"tokens       {format_count(advice.tokens)}, {advice.epochs:.1f} times your corpus")
     console.print(f"time         about {format_duration(advice.seconds)}")
-    console.print(f"memory       {format_bytes(advice.memory_total)} at {4096 // advice.length} sequences at once")
+    console.print(f"memory       {format_bytes(advice.memory)} at {4096 // advice.length} sequences at once")
     console.print(f"why          {advice.reason}")
 
 
