@@ -17,7 +17,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from litebert.config import Head, ModelConfig
-from litebert.errors import FolderError
+from litebert.errors import FolderError, LitebertError
 from litebert.folders import read_json, replace_folder, verify_manifest
 from litebert.model.card import render_card
 from litebert.model.folder_config import parse_config, render_config, stored_head
@@ -193,7 +193,10 @@ def write_folder(
     named = {name: tensor.detach().cpu().clone() for name, tensor in named.items()}
     rendered = render_config(config, head, expand_sharing)
     with replace_folder(folder) as staging:
-        save_file(named, staging / WEIGHTS, metadata={"format": "pt"})
+        try:
+            save_file(named, staging / WEIGHTS, metadata={"format": "pt"})
+        except SafetensorError as error:  # a full disk comes as this, not as OSError
+            raise LitebertError(f"cannot save to {folder}: {error}") from None
         (staging / "config.json").write_text(
             json.dumps(rendered, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
         )

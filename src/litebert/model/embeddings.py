@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from litebert.config import ModelConfig
+from litebert.errors import RequestError
 
 __all__ = ["Embeddings"]
 
@@ -28,6 +29,7 @@ class Embeddings(nn.Module):
 
     def forward(self, input_ids: Tensor, token_type_ids: Tensor | None, position_ids: Tensor | None) -> Tensor:
         """(batch, tokens) ids → (batch, tokens, hidden)."""
+        self._check(input_ids)
         if position_ids is None:
             position_ids = torch.arange(input_ids.shape[1], device=input_ids.device)
         if token_type_ids is None:
@@ -35,3 +37,15 @@ class Embeddings(nn.Module):
         embedded = self.words(input_ids) + self.token_types(token_type_ids) + self.positions(position_ids)
         embedded = F.dropout(self.norm(embedded), self.dropout, self.training)  # (batch, tokens, embedding)
         return self.projection(embedded)  # type: ignore[no-any-return]
+
+    def _check(self, input_ids: Tensor) -> None:
+        """Say what is wrong with ids that the tables do not have; on a CPU, where the look costs nothing."""
+        if input_ids.shape[1] > self.positions.num_embeddings:
+            limit = self.positions.num_embeddings
+            raise RequestError(f"{input_ids.shape[1]} tokens are too many: this model reads at most {limit}")
+        if input_ids.device.type != "cpu" or torch.compiler.is_compiling() or not input_ids.numel():
+            return
+        low, high = int(input_ids.min()), int(input_ids.max())
+        if low < 0 or high >= self.words.num_embeddings:
+            odd = low if low < 0 else high
+            raise RequestError(f"the id {odd} is not in a vocabulary of {self.words.num_embeddings} words")

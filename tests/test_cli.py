@@ -1,0 +1,86 @@
+"""The command line as a user meets it, in a process of its own."""
+
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "litebert", *arguments], capture_output=True, text=True, timeout=120)
+
+
+def test_help_is_quick() -> None:
+    times = []
+    for _ in range(5):
+        begin = time.perf_counter()
+        assert run("--help").returncode == 0
+        times.append(time.perf_counter() - begin)
+    assert min(times) < 0.5
+
+
+@pytest.mark.parametrize("command", ["models", "plan"])
+def test_every_command_shows_an_example(command: str) -> None:
+    result = run(command, "--help")
+    assert result.returncode == 0
+    assert "Example:" in result.stdout
+    assert f"litebert {command}" in result.stdout
+
+
+def test_models_as_json() -> None:
+    rows = {row["name"]: row for row in json.loads(run("models", "--json").stdout)}
+    base = rows["albert-base"]
+    assert base["encoder_parameters"] == 11_683_584
+    assert base["pretraining_parameters"] == 11_813_810
+    assert (base["layers"], base["hidden_size"], base["embedding_size"], base["sharing"]) == (12, 768, 128, "all")
+    assert rows["albert-xxlarge"]["pretraining_parameters"] == 223_158_450
+    assert len(rows) == 32
+
+
+def test_models_as_a_table_cuts_nothing_off() -> None:
+    result = run("models")
+    assert "…" not in result.stdout
+    assert "11,683,584" in result.stdout
+    assert "albert-base-e768-attention" in result.stdout
+
+
+def test_plan_without_measuring() -> None:
+    plan = json.loads(run("plan", "albert-xxlarge", "--batch", "8", "--length", "512", "--no-measure", "--json").stdout)
+    assert plan["tokens_per_second"] is None
+    assert plan["memory"]["weights"] == 4 * 223_158_450
+    assert plan["memory_recomputing"]["activations"] < plan["memory"]["activations"] / 3
+
+
+def test_plan_measures_this_machine() -> None:
+    plan = json.loads(run("plan", "albert-mini", "--batch", "2", "--length", "32", "--tokens", "1k", "--json").stdout)
+    assert plan["tokens_per_second"] > 0
+    assert plan["seconds"] == pytest.approx(1000 / plan["tokens_per_second"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["plan", "albert-huge"], 1, "no preset 'albert-huge'"),
+        (["plan", "albert-base", "--length", "600"], 1, "at most 512 tokens"),
+        (["plan", "albert-base", "--tokens", "many", "--no-measure"], 1, "write it like"),
+        (["plan", "--budget", "soon", "--corpus", "1M"], 1, "no duration"),
+        (["plan"], 2, "name a preset"),
+        (["plan", "--budget", "1h"], 2, "--corpus"),
+        (["plan", "albert-base", "--batch", "0"], 2, "batch"),
+        (["fly"], 2, "No such command"),
+    ],
+)
+def test_a_wrong_call_is_one_sentence(arguments: list[str], code: int, words: str) -> None:
+    result = run(*arguments)
+    assert result.returncode == code
+    assert words in result.stderr
+    assert "Traceback" not in result.stderr
+    if code == 1:
+        assert result.stderr.startswith("litebert: ")
+        assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_debug_shows_the_traceback() -> None:
+    assert "Traceback" in run("--debug", "plan", "albert-huge").stderr
