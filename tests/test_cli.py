@@ -68,6 +68,8 @@ def test_plan_measures_this_machine() -> None:
         (["plan", "--budget", "soon", "--corpus", "1M"], 1, "no duration"),
         (["plan"], 2, "name a preset"),
         (["plan", "--budget", "1h"], 2, "--corpus"),
+        (["plan", "albert-mini", "--budget", "1h", "--corpus", "1M"], 2, "leave them out"),
+        (["plan", "albert-base", "--tokens", "9" * 400, "--no-measure"], 1, "write it like"),
         (["plan", "albert-base", "--batch", "0"], 2, "batch"),
         (["fly"], 2, "No such command"),
     ],

@@ -1,9 +1,11 @@
 """The family has exactly the parameters that the reference counts."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
-from litebert.model.cost import count_encoder_parameters, count_pretraining_parameters
+from litebert.model.cost import checkpoint_bytes, count_encoder_parameters, count_pretraining_parameters
 from litebert.model.model import Model
 from litebert.presets import PRESETS
 
@@ -50,6 +52,14 @@ def test_close_to_what_the_paper_prints(name: str) -> None:
     printed = int(PRESETS[name].paper_parameters.removesuffix("M"))
     # The paper's 235M and 60M are larger than its own code makes; everything else agrees to 4 %.
     assert count_encoder_parameters(PRESETS[name].config) / 1e6 == pytest.approx(printed, rel=0.06)
+
+
+@pytest.mark.parametrize("name", ["albert-mini", "bert-mini", "albert-base-e768-all", "albert-base-e128-ffn"])
+@pytest.mark.filterwarnings("ignore:transformers cannot share")
+def test_the_file_has_the_size_that_is_announced(name: str, tmp_path: Path) -> None:
+    config = PRESETS[name].config
+    Model(config, "pretraining").save_pretrained(tmp_path)
+    assert (tmp_path / "model.safetensors").stat().st_size == pytest.approx(checkpoint_bytes(config), abs=60_000)
 
 
 def test_heads_follow_the_hidden_size() -> None:

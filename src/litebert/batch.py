@@ -23,10 +23,10 @@ class Batch:
     attention_mask: Tensor | None = None  # (batch, tokens): 1 token, 0 padding
     token_type_ids: Tensor | None = None  # (batch, tokens)
     sequence_ids: Tensor | None = None  # (batch, tokens): packed rows, sequences numbered from 1, padding 0
-    sequence_starts: Tensor | None = None  # (batch, k): where the packed sequences begin
+    sequence_starts: Tensor | None = None  # (batch, k): where the packed sequences begin, padded with -1
     masked_positions: Tensor | None = None  # (batch, k): positions to predict, padded with -1
     masked_labels: Tensor | None = None  # (batch, k): the words that stood there, padded with NO_LABEL
-    sentence_labels: Tensor | None = None  # (batch,) or (batch, k): 0 in order, 1 swapped
+    sentence_labels: Tensor | None = None  # (batch,) or (batch, k): 0 in order, 1 swapped, NO_LABEL
     labels: Tensor | None = None  # what a task asks for: (batch,), (batch, tokens) or (batch, labels)
 
     def inputs(self) -> dict[str, Tensor]:

@@ -53,12 +53,15 @@ def models(as_json: Json = False) -> None:
 @app.command(epilog="Example:  litebert plan albert-base --batch 8 --length 128 --tokens 100M")
 def plan(
     preset: Annotated[str | None, typer.Argument(help="A name of `litebert models`; not needed with --budget.")] = None,
-    batch: Annotated[int, typer.Option(min=1, max=65536, help="Sequences in a step.")] = 32,
-    length: Annotated[int, typer.Option(min=8, max=65536, help="Tokens in a sequence.")] = 128,
+    batch: Annotated[int | None, typer.Option(min=1, max=65536, help="Sequences in a step; 32 if not given.")] = None,
+    length: Annotated[
+        int | None, typer.Option(min=8, max=65536, help="Tokens in a sequence; 128 if not given.")
+    ] = None,
     tokens: Annotated[str | None, typer.Option(help="How many tokens to train on, such as 100M.")] = None,
     budget: Annotated[str | None, typer.Option(help="Recommend a run for this time, such as 30m or 3h.")] = None,
-    corpus: Annotated[str | None, typer.Option(help="Tokens in your corpus, such as 25M; with --budget.")] = None,
+    corpus: Annotated[str | None, typer.Option(help="Size of your text: tokens (25M) or bytes (100MB).")] = None,
     recompute: Annotated[bool, typer.Option(help="Measure with activations computed again.")] = False,
+    compiled: Annotated[bool, typer.Option(help="Measure with compiled kernels; takes half a minute more.")] = False,
     measure: Annotated[bool, typer.Option(help="Run a few steps here to see the speed.")] = True,
     as_json: Json = False,
 ) -> None:
@@ -67,28 +70,36 @@ def plan(
 
     if budget is not None:
         if corpus is None:
-            raise typer.BadParameter("--budget needs --corpus, the number of tokens in your text")
-        _prepare()
-        advice = planner.recommend(quantities.parse_duration(budget), quantities.parse_count(corpus))
+            raise typer.BadParameter("--budget needs --corpus, the size of your text")
+        if not measure or any(choice is not None for choice in (preset, batch, length, tokens)):
+            raise typer.BadParameter(
+                "--budget chooses the preset, its shape and the tokens by measuring: leave them out"
+            )
+        _prepare(compiled)
+        advice = planner.recommend(quantities.parse_duration(budget), quantities.parse_corpus(corpus))
         _print_json(vars(advice)) if as_json else show.print_recommendation(advice)
         return
     if preset is None:
         raise typer.BadParameter("name a preset of `litebert models`, or give --budget and --corpus")
     count = None if tokens is None else quantities.parse_count(tokens)
     if measure:
-        _prepare()
-    result = planner.make_plan(preset, batch, length, recompute, measure)
+        _prepare(compiled)
+    result = planner.make_plan(preset, batch or 32, length or 128, recompute, measure)
     if as_json:
         _print_json(result.as_json() | {"seconds": None if count is None else result.seconds(count)})
     else:
         show.print_plan(result, count)
 
 
-def _prepare() -> None:
+def _prepare(compiled: bool) -> None:
     """Make the process fit for heavy work, before torch is loaded."""
     from litebert.runtime import prepare_process
 
     prepare_process()
+    if compiled:
+        from litebert.model.kernels import use_compiled
+
+        use_compiled(True)
 
 
 def _print_json(value: Any) -> None:

@@ -32,14 +32,17 @@ Size = Annotated[int, Field(ge=1, le=131_072)]
 TokenId = Annotated[int, Field(ge=0, le=10_000_000)]
 Probability = Annotated[float, Field(ge=0.0, lt=1.0, allow_inf_nan=False)]
 
+_MOST_BLOCKS = 1024
+_MOST_PARAMETERS = 10**11
+
 
 class ModelConfig(BaseModel):
     """The shape of an encoder and the names of its labels.
 
     The defaults are ALBERT base (v2: no dropout). `litebert.presets` holds the other members of the family.
 
-    >>> ModelConfig(hidden_size=256, num_heads=4, intermediate_size=1024, num_layers=6).head_size
-    64
+    >>> ModelConfig(embedding_size=768).projects_embeddings
+    False
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -86,14 +89,16 @@ class ModelConfig(BaseModel):
             raise ValueError('num_groups and num_inner_layers need sharing="groups"')
         if self.num_groups > self.num_layers:
             raise ValueError(f"num_groups {self.num_groups} must not exceed num_layers {self.num_layers}")
+        if max(self.num_layers, self.num_groups) * self.num_inner_layers > _MOST_BLOCKS:
+            raise ValueError(f"more than {_MOST_BLOCKS} layers cannot be")
+        block = 4 * self.hidden_size**2 + 2 * self.hidden_size * self.intermediate_size
+        tables = (self.vocab_size + self.max_positions) * self.embedding_size
+        blocks = {"none": self.num_layers, "groups": self.num_groups * self.num_inner_layers}.get(self.sharing, 1)
+        if tables + blocks * block > _MOST_PARAMETERS:
+            raise ValueError(f"more than {_MOST_PARAMETERS:,} parameters cannot be")
         if self.project_square_embeddings and self.embedding_size != self.hidden_size:
             raise ValueError("project_square_embeddings is for embedding_size = hidden_size only")
         return self
-
-    @property
-    def head_size(self) -> int:
-        """Width of one attention head."""
-        return self.hidden_size // self.num_heads
 
     @property
     def projects_embeddings(self) -> bool:

@@ -1,11 +1,12 @@
 """Folders that can be trusted: JSON read with suspicion, SHA-256 of every file, writing that is never half done.
 
 The manifest lists the files of a folder with their hashes (safetensors has no checksum of its own). Files are written
-beside the folder first and moved in when all are complete; the manifest moves in before the rest, so that whatever
-interrupts the move, a mixture of old and new files is noticed when it is opened.
+beside the folder first. A new folder then appears by one rename, whole or not at all; over an old one the files move in
+one by one, the manifest before the rest, so that a mixture of old and new is noticed when it is opened.
 """
 
 import contextlib
+import glob
 import hashlib
 import json
 import os
@@ -17,23 +18,39 @@ from typing import Any
 
 from litebert.errors import FolderError, LitebertError
 
-__all__ = ["MANIFEST", "hash_file", "read_json", "replace_folder", "verify_manifest"]
+__all__ = ["MANIFEST", "hash_file", "read_bytes", "read_json", "read_text", "replace_folder", "verify_manifest"]
 
 MANIFEST = "manifest.json"
+
+
+def read_bytes(path: Path, max_bytes: int) -> bytes:
+    """Read an ordinary file of sane size: no pipe that never ends, no device, no surprise of gigabytes."""
+    try:
+        if not path.is_file():
+            raise FolderError(f"{path} is missing" if not path.exists() else f"{path} is not an ordinary file")
+        with path.open("rb") as file:
+            content = file.read(max_bytes + 1)
+    except (OSError, ValueError) as error:
+        raise FolderError(f"{path} cannot be read ({type(error).__name__})") from None
+    if len(content) > max_bytes:
+        raise FolderError(f"{path} is larger than {max_bytes:,} bytes, which no such file should be")
+    return content
+
+
+def read_text(path: Path, max_bytes: int = 100_000_000) -> str:
+    """Read a UTF-8 file of sane size."""
+    try:
+        return read_bytes(path, max_bytes).decode("utf-8")
+    except UnicodeDecodeError:
+        raise FolderError(f"{path} cannot be read as UTF-8 text; save or download it again") from None
 
 
 def read_json(path: Path, max_bytes: int = 16_000_000) -> dict[str, Any]:
     """Read a JSON object from a file of sane size."""
     try:
-        if path.stat().st_size > max_bytes:
-            raise FolderError(f"{path} is larger than {max_bytes:,} bytes, which no such file should be")
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise FolderError(f"{path} is missing; a model folder needs it") from None
-    except (OSError, UnicodeDecodeError, ValueError, RecursionError) as error:
-        raise FolderError(
-            f"{path} cannot be read as JSON ({type(error).__name__}); save or download it again"
-        ) from None
+        content = json.loads(read_text(path, max_bytes))
+    except (ValueError, RecursionError):
+        raise FolderError(f"{path} cannot be read as JSON; save or download it again") from None
     if not isinstance(content, dict):
         raise FolderError(f"{path} must hold one JSON object")
     return content
@@ -60,7 +77,7 @@ def verify_manifest(folder: Path) -> None:
         try:
             if file.stat().st_size == expected.get("bytes") and hash_file(file) == expected.get("sha256"):
                 continue
-        except OSError:
+        except (OSError, ValueError):
             raise FolderError(f"{file} is missing, though {MANIFEST} names it; save the folder again") from None
         raise FolderError(f"{file} is not what {MANIFEST} says (damaged or changed): restore it, or delete {MANIFEST}")
 
@@ -73,7 +90,9 @@ def replace_folder(folder: Path) -> Iterator[Path]:
         folder.parent.mkdir(parents=True, exist_ok=True)
         if folder.exists() and not folder.is_dir():
             raise FolderError(f"{folder} is a file; name a folder to save into")
-        staging = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+        prefix = f".{folder.name}.saving-"
+        _remove_abandoned(folder.parent, prefix)
+        staging = Path(tempfile.mkdtemp(prefix=f"{prefix}{os.getpid()}-", dir=folder.parent))
         yield staging
         _write_manifest(staging)
         if folder.exists():
@@ -89,6 +108,14 @@ def replace_folder(folder: Path) -> Iterator[Path]:
     finally:
         if staging is not None:
             shutil.rmtree(staging, ignore_errors=True)
+
+
+def _remove_abandoned(parent: Path, prefix: str) -> None:
+    """Clear away what a process left that was killed while it saved."""
+    for path in parent.glob(f"{glob.escape(prefix)}*"):
+        owner = path.name.removeprefix(prefix).partition("-")[0]
+        if owner.isdigit() and not Path(f"/proc/{owner}").exists() and Path("/proc/self").exists():
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _write_manifest(folder: Path) -> None:

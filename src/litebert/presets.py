@@ -28,8 +28,8 @@ def _albert(hidden_size: int, num_layers: int, **changes: Any) -> ModelConfig:
 
 def _bert(hidden_size: int, num_layers: int, **changes: Any) -> ModelConfig:
     style = {"family": "bert", "sharing": "none", "embedding_size": hidden_size, "activation": "gelu"}
-    dropout = {"hidden_dropout": 0.1, "attention_dropout": 0.1}
-    return _albert(hidden_size, num_layers, **style, **dropout, **changes)
+    rest = {"hidden_dropout": 0.1, "attention_dropout": 0.1, "bos_token_id": None, "eos_token_id": None}
+    return _albert(hidden_size, num_layers, **style, **rest, **changes)
 
 
 PRESETS: dict[str, Preset] = {

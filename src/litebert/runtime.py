@@ -9,8 +9,9 @@ import functools
 import os
 import subprocess
 import sys
+from pathlib import Path
 
-__all__ = ["keep_freed_memory", "prepare_process", "probe_matrix_instructions"]
+__all__ = ["available_memory", "keep_freed_memory", "prepare_process", "probe_matrix_instructions"]
 
 _PROBE = "import torch; x = torch.ones(64, 64, dtype=torch.bfloat16); (x @ x).sum().item()"
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
@@ -27,6 +28,17 @@ def keep_freed_memory() -> bool:
         libc = ctypes.CDLL(None)
         return bool(libc.mallopt(_M_MMAP_THRESHOLD, 1 << 30) and libc.mallopt(_M_TRIM_THRESHOLD, (1 << 31) - 1))
     return False
+
+
+def available_memory() -> int:
+    """Bytes that this process may still take: what the machine has free, or what a container leaves of its limit."""
+    free = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    with contextlib.suppress(OSError, StopIteration), open("/proc/meminfo", encoding="ascii") as file:
+        free.append(next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable")))
+    with contextlib.suppress(OSError, ValueError):  # "max" where there is no limit
+        limit, used = (int(Path(f"/sys/fs/cgroup/memory.{name}").read_text()) for name in ("max", "current"))
+        free.append(max(limit - used, 0))
+    return min(free)
 
 
 @functools.cache

@@ -1,9 +1,12 @@
 """A broken or hostile folder gives one clear sentence that names the file, and never a crash or a running pickle."""
 
 import json
+import os
 import pickle
 import random
 import struct
+import time
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,9 +15,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from litebert.errors import FolderError
+from litebert.errors import FolderError, LitebertError
 from litebert.model.model import Model
+from litebert.text.tokenizer import Tokenizer
 from tests.conftest import small_config
+from tests.text.test_tokenizer import PIECES
 
 WEIGHTS, CONFIG, MANIFEST = "model.safetensors", "config.json", "manifest.json"
 
@@ -114,6 +119,7 @@ HOSTILE: list[tuple[str, Any]] = [
     ("auto_map", {"AutoModel": "modeling.Evil"}),
     ("litebert", {"config": {"hidden_size": 24, "colour": "red"}}),
     ("litebert", {"config": 3}),
+    ("litebert", {"head": ["pretraining"], "config": {"hidden_size": 25}}),
 ]
 
 
@@ -121,6 +127,30 @@ HOSTILE: list[tuple[str, Any]] = [
 def test_hostile_config_values(folder: Path, key: str, value: Any) -> None:
     edit_config(folder, **{key: value})
     refuse(folder, str(folder))
+
+
+def test_sizes_that_multiply_to_absurdity(folder: Path) -> None:
+    begin = time.perf_counter()
+    edit_config(folder, num_hidden_layers=1024, num_hidden_groups=1024, inner_group_num=1024)
+    refuse(folder, CONFIG, "layers")
+    edit_config(folder, num_hidden_layers=1024, num_hidden_groups=1024, inner_group_num=1, hidden_size=120_000)
+    refuse(folder, CONFIG, "parameters")
+    assert time.perf_counter() - begin < 5
+
+
+def test_a_head_that_is_no_name(folder: Path) -> None:
+    edit_config(folder, litebert={"head": []})
+    assert Model.from_pretrained(folder).head == "pretraining"  # as its class name says
+
+
+@pytest.mark.parametrize("name", [CONFIG, WEIGHTS, MANIFEST])
+def test_pipes_and_devices_are_no_files(folder: Path, name: str) -> None:
+    (folder / name).unlink(missing_ok=True)
+    os.mkfifo(folder / name)
+    refuse(folder, name)
+    (folder / name).unlink()
+    (folder / name).symlink_to("/dev/zero")
+    refuse(folder, name)
 
 
 def test_a_required_key_is_missing(folder: Path) -> None:
@@ -172,6 +202,36 @@ def test_untied_output_matrix(folder: Path) -> None:
     refuse(folder, WEIGHTS, "output matrix")
 
 
+def test_one_tensor_under_two_names(folder: Path) -> None:
+    edit_tensors(folder, lambda t: t.update({"pooler.weight": torch.zeros(24, 24)}))
+    refuse(folder, WEIGHTS, "two names")
+
+
+def test_a_missing_part_of_a_kept_head_is_not_drawn(folder: Path) -> None:
+    edit_tensors(folder, lambda t: t.pop("predictions.dense.weight"))
+    with pytest.raises(FolderError, match=r"masked_lm\.dense\.weight is missing"):
+        Model.from_pretrained(folder, "masked-lm")
+
+
+@pytest.mark.filterwarnings("ignore:transformers cannot share")
+def test_own_form_is_exact(tmp_path: Path) -> None:
+    Model(small_config(sharing="ffn")).save_pretrained(tmp_path / "own")
+    (tmp_path / "own" / MANIFEST).unlink()
+    good = (tmp_path / "own" / WEIGHTS).read_bytes()
+    for name in ("secret.weight", "encoder.zzz", "heads.masked_lm.bias"):
+        edit_tensors(tmp_path / "own", lambda t, name=name: t.update({name: torch.zeros(2)}))
+        refuse(tmp_path / "own", WEIGHTS, name)
+        (tmp_path / "own" / WEIGHTS).write_bytes(good)
+
+
+@pytest.mark.parametrize("part", ["weight", "bias"])
+def test_half_a_square_projection(tmp_path: Path, part: str) -> None:
+    Model(small_config(embedding_size=24)).save_pretrained(tmp_path / "model")
+    (tmp_path / "model" / MANIFEST).unlink()
+    edit_tensors(tmp_path / "model", lambda t: t.pop(f"encoder.embedding_hidden_mapping_in.{part}"))
+    refuse(tmp_path / "model", WEIGHTS, f"projection.{part} is missing")
+
+
 class Explosive:
     """Leaves a mark if anything ever unpickles it."""
 
@@ -201,6 +261,23 @@ def test_a_torch_file_with_an_object_inside_is_refused(folder: Path) -> None:
     refuse(folder, "pytorch_model.bin", "nothing else")
 
 
+def test_tensors_that_are_not_what_they_claim(folder: Path) -> None:
+    words = "albert.embeddings.word_embeddings.weight"
+    tensors = load_file(folder / WEIGHTS)
+    (folder / WEIGHTS).unlink()
+    stretched = torch.zeros(1).expand(97, 12)
+    for odd in (stretched, tensors[words].to_sparse(), tensors[words].to("meta")):
+        torch.save({**tensors, words: odd}, folder / "pytorch_model.bin")
+        refuse(folder, "pytorch_model.bin", "ordinary tensors")
+    torch.save(tensors, folder / "pytorch_model.bin")
+    with zipfile.ZipFile(folder / "pytorch_model.bin") as archive:
+        entries = {info.filename: archive.read(info) for info in archive.infolist()}
+    with zipfile.ZipFile(folder / "pytorch_model.bin", "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in entries.items():
+            archive.writestr(name, data)
+    refuse(folder, "pytorch_model.bin", "compressed")
+
+
 def test_an_old_file_of_tensors_is_read(folder: Path) -> None:
     tensors = load_file(folder / WEIGHTS)
     torch.save(tensors, folder / "pytorch_model.bin")
@@ -224,7 +301,18 @@ def test_shard_index_that_points_outside(folder: Path) -> None:
         refuse(folder, "model.safetensors.index.json")
 
 
-@pytest.mark.parametrize("content", ['{"files": []}', '{"files": {"../x": {}}}', "{}", '{"files": {"a": 3}}', "oops"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        '{"files": {"\\u0000": {}}}',
+        '{"files": {"\\ud800": {}}}',
+        '{"files": []}',
+        '{"files": {"../x": {}}}',
+        "{}",
+        '{"files": {"a": 3}}',
+        "oops",
+    ],
+)
 def test_bad_manifest(folder: Path, content: str) -> None:
     (folder / MANIFEST).write_text(content)
     refuse(folder, MANIFEST)
@@ -264,32 +352,38 @@ def mutate(data: bytes, generator: random.Random) -> bytes:
 
 def run_campaign(tmp_path: Path, name: str, count: int) -> tuple[int, int]:
     """Open a folder `count` times with one mutated file; count refusals and loads. Anything else is a failure."""
-    Model(small_config(), "pretraining").save_pretrained(tmp_path / "model")
     folder = tmp_path / "model"
+    (tmp_path / "vocab.txt").write_text("\n".join(PIECES), encoding="utf-8")
+    tokenizer = Tokenizer.from_vocabulary(tmp_path / "vocab.txt")
+    Model(small_config(), "pretraining").save_pretrained(folder, tokenizer)
     (folder / MANIFEST).unlink()
     good = (folder / name).read_bytes()
-    size = len(good) if name == CONFIG else min(len(good), 6000)  # the header of the weights, and some tensors
+    size = min(len(good), 6000)  # of the weights, the header and some tensors
     generator = random.Random(1)
     refused = loaded = 0
     for _ in range(count):
         (folder / name).write_bytes(mutate(good[:size], generator) + good[size:])
+        begin = time.perf_counter()
         try:
-            Model.from_pretrained(folder)
+            Tokenizer.from_pretrained(folder) if "tokenizer" in name else Model.from_pretrained(folder)
             loaded += 1
-        except FolderError:
+        except LitebertError:
             refused += 1
+        assert time.perf_counter() - begin < 5
     return refused, loaded
 
 
-@pytest.mark.parametrize("name", [CONFIG, WEIGHTS])
+FILES = [CONFIG, WEIGHTS, "tokenizer.json", "tokenizer_config.json"]
+
+
+@pytest.mark.parametrize("name", FILES)
 def test_mutated_files(tmp_path: Path, name: str) -> None:
-    refused, loaded = run_campaign(tmp_path, name, 400)
-    assert refused + loaded == 400
-    assert refused > 100
+    refused, _ = run_campaign(tmp_path, name, 300)
+    assert refused > 60
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("name", [CONFIG, WEIGHTS])
+@pytest.mark.parametrize("name", FILES)
 def test_mutated_files_by_the_thousand(tmp_path: Path, name: str) -> None:
-    refused, loaded = run_campaign(tmp_path, name, 5000)
-    print(f"{name}: {refused} refused, {loaded} loaded, 0 crashes of 5000")
+    refused, loaded = run_campaign(tmp_path, name, 2500)
+    print(f"{name}: {refused} refused, {loaded} loaded, 0 crashes of 2500")

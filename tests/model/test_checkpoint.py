@@ -1,8 +1,9 @@
 """Folders: what is saved is opened again, in our own form too; heads can be exchanged; nothing is half written."""
 
 import json
-import os
 import shutil
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -112,20 +113,27 @@ def test_a_failed_save_leaves_the_old_model_and_no_leftovers(tmp_path: Path, mon
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
-@pytest.mark.skipif(os.geteuid() == 0 and not shutil.which("mount"), reason="needs a small file system")
-def test_a_disk_that_is_really_full(tmp_path: Path) -> None:
-    if os.geteuid() != 0 or os.system(f"mount -t tmpfs -o size=300k tmpfs {tmp_path} 2>/dev/null") != 0:
-        pytest.skip("mounting a small tmpfs needs root")
-    try:
-        small = Model(small_config())
-        small.save_pretrained(tmp_path / "model")
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 300 kB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", str(disk)]
+    if not shutil.which("mount") or subprocess.run(command, capture_output=True).returncode != 0:
+        pytest.skip("mounting a small file system needs root")
+    yield disk
+    subprocess.run(["umount", "--lazy", str(disk)], check=True)
+
+
+def test_a_disk_that_is_really_full(small_disk: Path) -> None:
+    small = Model(small_config())
+    small.save_pretrained(small_disk / "model")
+    for _ in range(20):
         with pytest.raises(LitebertError, match="cannot save to"):
-            Model(small_config(vocab_size=9000)).save_pretrained(tmp_path / "model")
-        again = Model.from_pretrained(tmp_path / "model")
+            Model(small_config(vocab_size=9000)).save_pretrained(small_disk / "model")
+        again = Model.from_pretrained(small_disk / "model")
         assert torch.equal(again.encoder.pooler.weight, small.encoder.pooler.weight)
-        assert [path.name for path in tmp_path.iterdir()] == ["model"]
-    finally:
-        os.system(f"umount {tmp_path}")
+        assert [path.name for path in small_disk.iterdir()] == ["model"]
 
 
 def test_presets_and_unknown_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -116,10 +116,28 @@ def test_too_long_and_unknown_ids_are_named() -> None:
     model = make_model()
     with pytest.raises(RequestError, match=r"49 tokens.*at most 48"):
         model(torch.ones(1, 49, dtype=torch.long))
-    with pytest.raises(RequestError, match=r"id 97.*97 words"):
+    with pytest.raises(RequestError, match="id 97 is not among the model's 97"):
         model(torch.tensor([[97]]))
     with pytest.raises(RequestError, match="id -1"):
         model(torch.tensor([[-1]]))
+    with pytest.raises(RequestError, match="token type 2 is not among the model's 2"):
+        model(torch.tensor([[5]]), token_type_ids=torch.tensor([[2]]))
+    with pytest.raises(RequestError, match="nothing to read"):
+        model(torch.zeros(0, 4, dtype=torch.long))
+
+
+def test_packed_rows_may_be_longer_than_a_sequence() -> None:
+    model = make_model()
+    ids = torch.full((1, 60), 7)
+    output = model(ids, sequence_ids=torch.tensor([[1] * 30 + [2] * 30])).last_hidden_state
+    torch.testing.assert_close(output[0, :30], output[0, 30:], atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("gradients", [True, False])
+def test_positions_that_are_not_there_are_refused(gradients: bool) -> None:
+    encoder = make_model().encoder
+    with torch.set_grad_enabled(gradients), pytest.raises(RequestError, match="between 0 and 3"):
+        encoder(torch.ones(2, 4, dtype=torch.long), keep=torch.tensor([[0], [4]]))
 
 
 def test_initial_weights() -> None:

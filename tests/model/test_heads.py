@@ -49,10 +49,14 @@ def test_answer_mask_restricts_spans() -> None:
     model = Model(config, "answerable-question-answering").eval()
     inputs = small_inputs(config)
     allowed = torch.zeros_like(inputs["input_ids"])
-    allowed[:, 4:9] = 1
+    allowed[:, 4:7] = 1  # fewer places than the beam is wide
     output = model(**inputs, answer_mask=allowed)
-    assert ((output.beam.starts >= 4) & (output.beam.starts < 9)).all()
-    assert output.start_logits.argmax(-1).ge(4).all()
+    likely = output.beam.start_log_probs > -1e9
+    assert likely.sum(1).tolist() == [3, 3, 3]
+    assert ((output.beam.starts >= 4) & (output.beam.starts < 7))[likely].all()
+    ends, certain = output.beam.ends, output.beam.end_log_probs > -1e9
+    assert ((ends >= 4) & (ends < 7))[certain].all()
+    assert output.end_logits.argmax(-1).ge(4).all()
 
 
 @pytest.mark.parametrize("head", ["pretraining", "masked-lm"])

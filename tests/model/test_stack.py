@@ -114,10 +114,11 @@ def test_packed_rows(longest_dense: int, monkeypatch: pytest.MonkeyPatch) -> Non
     "spoil",
     [
         lambda encoder: encoder.attention[0].register_forward_hook(lambda *_: None),
+        lambda encoder: encoder.feed_forward[0].up.register_full_backward_hook(lambda *_: None),
         lambda encoder: encoder.feed_forward[0].up.weight.requires_grad_(False),
         lambda encoder: encoder.double(),
     ],
-    ids=["hook", "frozen", "float64"],
+    ids=["hook", "backward hook", "frozen", "float64"],
 )
 def test_steps_aside_where_it_does_not_apply(spoil: Callable[[Encoder], Any]) -> None:
     encoder = make_encoder(CONFIGS["all"])
@@ -134,6 +135,30 @@ def test_steps_aside_for_dropout_and_without_gradients() -> None:
     assert stack.can_walk_explicitly(encoder.eval(), hidden)
     with torch.no_grad():
         assert not stack.can_walk_explicitly(encoder, hidden)
+
+
+def test_unused_blocks_get_no_gradient_and_a_second_backward_is_explained() -> None:
+    encoder = make_encoder(CONFIGS["none"])
+    loss = encoder(**small_inputs(CONFIGS["none"]), depth=2).sum()
+    loss.backward(retain_graph=True)
+    assert encoder.attention[1].qkv.weight.grad is not None
+    assert encoder.attention[2].qkv.weight.grad is None
+    with pytest.raises(RuntimeError, match="run the model again"):
+        loss.backward()
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", ["all", "groups", "erf gelu"])
+def test_compiled_kernels_equal_eager_ones(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = make_encoder(CONFIGS[name])
+    inputs: dict[str, Any] = small_inputs(CONFIGS[name])
+    inputs["keep"] = torch.tensor([[0, 4, 4], [1, 0, 2], [10, 3, 7]])
+    expected = gradients(encoder, True, monkeypatch, **inputs)
+    assert kernels.use_compiled(True)
+    try:
+        assert_same(gradients(encoder, True, monkeypatch, **inputs), expected)
+    finally:
+        kernels.use_compiled(False)
 
 
 def test_compiled_expressions_equal_the_library() -> None:

@@ -9,8 +9,7 @@ import torch
 import transformers
 from torch import Tensor, nn
 
-from litebert.config import Head, ModelConfig
-from litebert.model.folder_config import class_name
+from litebert.config import Head
 from litebert.model.model import Model, ModelOutput
 
 SHARED_HEADS: tuple[Head, ...] = (

@@ -40,7 +40,7 @@ def round_trip(config: ModelConfig, head: Head, folder: Path, batch: int, tokens
     randomize(ours, deviation=deviation)
     inputs = inputs_for(config, head, batch, tokens)
     ours.save_pretrained(folder / "ours")
-    theirs = open_in_transformers(folder / "ours", config, head)
+    theirs = open_in_transformers(folder / "ours")
     assert largest_difference(ours, theirs, head, inputs) <= 1e-5
 
     save_with_transformers(theirs, folder / "theirs")
@@ -74,21 +74,29 @@ def test_other_full_sizes(preset: str, head: Head, tmp_path: Path) -> None:
     round_trip(PRESETS[preset].config, head, tmp_path, batch=2, tokens=130, deviation=0.003)
 
 
-@pytest.mark.parametrize("sharing", ["attention", "ffn"])
-def test_expanded_sharing_opens_in_transformers(sharing: str, tmp_path: Path) -> None:
-    config = small_config(sharing=sharing)
+@pytest.mark.parametrize(
+    "config",
+    [
+        small_config(sharing="attention"),
+        small_config(sharing="ffn"),
+        small_config(sharing="groups", num_layers=18, num_groups=14),
+        small_config(family="bert", sharing="all", embedding_size=24, activation="gelu"),
+    ],
+    ids=["attention", "ffn", "misrouted groups", "shared bert"],
+)
+def test_expanded_sharing_opens_in_transformers(config: ModelConfig, tmp_path: Path) -> None:
     ours = Model(config, "pretraining")
     randomize(ours)
     with pytest.warns(UserWarning, match="written out layer by layer"):
         ours.save_pretrained(tmp_path, expand_sharing=True)
-    theirs = open_in_transformers(tmp_path, config, "pretraining")
+    theirs = open_in_transformers(tmp_path)
     assert largest_difference(ours, theirs, "pretraining", small_inputs(config)) <= 1e-5
 
 
 def test_labels_travel(tmp_path: Path) -> None:
     config = SMALL["albert"].updated(problem_type="single_label_classification")
     Model(config, "sequence-classification").save_pretrained(tmp_path / "ours")
-    theirs = open_in_transformers(tmp_path / "ours", config, "sequence-classification")
+    theirs = open_in_transformers(tmp_path / "ours")
     assert theirs.config.id2label == {0: "no", 1: "maybe", 2: "yes"}
     save_with_transformers(theirs, tmp_path / "theirs")
     assert Model.from_pretrained(tmp_path / "theirs").config == config
@@ -98,7 +106,7 @@ def test_dropout_settings_and_ids_travel(tmp_path: Path) -> None:
     config = small_config(hidden_dropout=0.2, attention_dropout=0.3, classifier_dropout=0.4, pad_token_id=3)
     config = config.updated(bos_token_id=None, eos_token_id=7, layer_norm_eps=1e-6)
     Model(config).save_pretrained(tmp_path / "ours")
-    save_with_transformers(open_in_transformers(tmp_path / "ours", config, "none"), tmp_path / "theirs")
+    save_with_transformers(open_in_transformers(tmp_path / "ours"), tmp_path / "theirs")
     assert Model.from_pretrained(tmp_path / "theirs").config == config
 
 

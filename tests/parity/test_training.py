@@ -54,7 +54,7 @@ def test_losses_are_equal(name: str, recompute: bool, tmp_path: Path) -> None:
     ours = Model(config, "pretraining").train()
     ours.encoder.recompute = recompute
     ours.save_pretrained(tmp_path)
-    theirs = open_in_transformers(tmp_path, config, "pretraining").train()
+    theirs = open_in_transformers(tmp_path).train()
     sentence_argument = "sentence_order_label" if config.family == "albert" else "next_sentence_label"
     optimizers = [torch.optim.AdamW(model.parameters(), lr=3e-3) for model in (ours, theirs)]
     losses: list[tuple[float, float]] = []
@@ -81,7 +81,7 @@ def test_fine_tuning_losses_are_equal(tmp_path: Path) -> None:
     config = small_config(classifier_dropout=0.0, labels=("a", "b", "c"))
     ours = Model(config, "sequence-classification").train()
     ours.save_pretrained(tmp_path)
-    theirs = open_in_transformers(tmp_path, config, "sequence-classification").train()
+    theirs = open_in_transformers(tmp_path).train()
     optimizers = [torch.optim.AdamW(model.parameters(), lr=1e-3) for model in (ours, theirs)]
     for step in range(NUM_STEPS):
         inputs = small_inputs(config, seed=step)

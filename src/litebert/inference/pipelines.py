@@ -8,6 +8,7 @@ from torch import Tensor
 
 from litebert.errors import RequestError
 from litebert.model.model import Model
+from litebert.presets import PRESETS
 from litebert.text.tokenizer import Tokenizer
 
 __all__ = ["Guess", "Pipeline", "load"]
@@ -30,6 +31,8 @@ class Pipeline:
 
     def embed(self, texts: list[str]) -> Tensor:
         """One vector per text, the mean of its tokens' last states: (texts, hidden)."""
+        if not texts:
+            return torch.empty(0, self.model.config.hidden_size)
         inputs = self._encode(texts)
         with torch.inference_mode():
             hidden = self.model.encoder(**inputs)
@@ -45,7 +48,7 @@ class Pipeline:
             raise RequestError(f"the text has no {self.tokenizer.mask_token}")
         with torch.inference_mode():
             output = self.model(**inputs, masked_positions=positions[None])
-        best = output.prediction_logits.softmax(-1).topk(top)
+        best = output.prediction_logits.softmax(-1).topk(min(top, self.model.config.vocab_size))
         return [
             [Guess(self.tokenizer.piece(i), p) for p, i in zip(row_p, row_i, strict=True)]
             for row_p, row_i in zip(best.values.tolist(), best.indices.tolist(), strict=True)
@@ -54,6 +57,13 @@ class Pipeline:
     def classify(self, texts: list[str], pairs: list[str] | None = None) -> list[Guess]:
         """The likeliest label of each text, or of each pair of texts."""
         self._require("classify", "sequence-classification")
+        kind = self.model.config.problem_type
+        if kind not in (None, "single_label_classification"):
+            raise RequestError(
+                f"this model was trained for {kind}: ask it with model(...), it has no single label to name"
+            )
+        if not texts:
+            return []
         with torch.inference_mode():
             best = self.model(**self._encode(texts, pairs)).logits.softmax(-1).max(-1)
         names = self.model.config.labels or ("LABEL_0", "LABEL_1")
@@ -72,4 +82,6 @@ class Pipeline:
 
 def load(folder: str | Path, revision: str | None = None) -> Pipeline:
     """Open a folder or a hub model for use on text."""
+    if not Path(folder).is_dir() and str(folder) in PRESETS:
+        raise RequestError(f"{folder} is a preset without tokenizer or training: open it with litebert.Model")
     return Pipeline(Model.from_pretrained(folder, revision=revision), Tokenizer.from_pretrained(folder, revision))

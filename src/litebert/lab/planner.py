@@ -1,6 +1,5 @@
 """What a run will take, before it runs: memory by arithmetic, speed by a few real steps on this machine."""
 
-import os
 import statistics
 import time
 from dataclasses import asdict, dataclass
@@ -17,8 +16,9 @@ from litebert.model.cost import (
     training_memory,
 )
 from litebert.presets import PRESETS
+from litebert.runtime import available_memory
 
-__all__ = ["Plan", "Recommendation", "available_memory", "make_plan", "measure_speed", "recommend"]
+__all__ = ["Plan", "Recommendation", "make_plan", "measure_speed", "recommend"]
 
 LADDER = ("albert-mini", "albert-base", "albert-large", "albert-xlarge", "albert-xxlarge")
 """What `recommend` chooses from, small to large."""
@@ -60,7 +60,10 @@ class Plan:
 
 @dataclass(frozen=True)
 class Recommendation:
-    """What to train in a given time on a given corpus, and why."""
+    """What to train in a given time on a given corpus, and why.
+
+    A batch larger than `sequences_at_once` is accumulated from pieces of that size; `memory` is for one piece.
+    """
 
     preset: str
     batch: int
@@ -69,6 +72,7 @@ class Recommendation:
     tokens: int
     epochs: float
     seconds: float
+    sequences_at_once: int
     memory: int
     reason: str
 
@@ -101,15 +105,6 @@ def make_plan(preset: str, batch: int, length: int, recompute: bool = False, mea
     )
 
 
-def available_memory() -> int:
-    """Bytes of memory that are free for us now."""
-    try:
-        with open("/proc/meminfo", encoding="ascii") as file:
-            return next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable"))
-    except (OSError, StopIteration):
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
 def measure_speed(config: ModelConfig, batch: int, length: int, recompute: bool = False) -> float | None:
     """Tokens per second of pretraining, from steps at one and at two layers; None where even those do not fit.
 
@@ -120,11 +115,10 @@ def measure_speed(config: ModelConfig, batch: int, length: int, recompute: bool 
     if training_memory(shallow, batch, length, recompute).process > 0.9 * available_memory():
         return None
     one, two = (_time_step(shallow, batch, length, recompute, depth) for depth in (1, shallow.num_layers))
-    passes = config.num_layers * config.num_inner_layers
     per_layer = max(two - one, 0.0)
     extra = count_pretraining_parameters(config) / count_pretraining_parameters(shallow)
     update = _time_update(shallow) * (extra - 1)
-    return batch * length / (one + (passes - 1) * per_layer + update)
+    return batch * length / (one + (config.num_layers - 1) * per_layer + update)
 
 
 def _time_step(config: ModelConfig, batch: int, length: int, recompute: bool, depth: int) -> float:
@@ -181,15 +175,15 @@ def recommend(budget_seconds: float, corpus_tokens: int) -> Recommendation:
     chosen: Recommendation | None = None
     for preset in LADDER:
         config = preset_config(preset)
-        speed = measure_speed(config, SMALLEST_BATCH // length, length)
+        need = training_memory(config, SMALLEST_BATCH // length, length).process
+        speed = measure_speed(config, SMALLEST_BATCH // length, length) if need < 0.9 * available_memory() else None
         if speed is None:
             break
         tokens = int(min(speed * budget_seconds, limit))
         batch_tokens = _batch_tokens(tokens)
         batch = batch_tokens // length
         steps = max(1, tokens // batch_tokens)
-        need = training_memory(config, SMALLEST_BATCH // length, length).process
-        if chosen is not None and (steps < FEWEST_STEPS or need > 0.9 * available_memory()):
+        if chosen is not None and steps < FEWEST_STEPS:
             break
         chosen = Recommendation(
             preset=preset,
@@ -199,6 +193,7 @@ def recommend(budget_seconds: float, corpus_tokens: int) -> Recommendation:
             tokens=tokens,
             epochs=tokens / corpus_tokens,
             seconds=tokens / speed,
+            sequences_at_once=SMALLEST_BATCH // length,
             memory=need,
             reason=_reason(steps, limited_by_corpus=tokens == limit),
         )

@@ -4,8 +4,9 @@ import re
 
 from litebert.errors import RequestError
 
-__all__ = ["format_bytes", "format_count", "format_duration", "parse_count", "parse_duration"]
+__all__ = ["format_bytes", "format_count", "format_duration", "parse_corpus", "parse_count", "parse_duration"]
 
+BYTES_PER_TOKEN = 4
 _COUNTS = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "g": 10**9, "t": 10**12}
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -16,11 +17,21 @@ def parse_count(text: str) -> int:
     >>> parse_count("1.5M")
     1500000
     """
-    match = re.fullmatch(r"\s*(\d[\d,_]*(?:\.\d+)?)\s*([kmbgt]?)\s*", text.lower())
+    match = re.fullmatch(r"\s*(\d[\d,_]{0,30}(?:\.\d{1,30})?)\s*([kmbgt]?)\s*", text.lower())
     count = int(float(match[1].replace(",", "").replace("_", "")) * _COUNTS[match[2]]) if match else 0
     if not 0 < count <= 10**18:
         raise RequestError(f"{text!r} is no number of tokens; write it like 250000, 80k, 1.5M or 2B")
     return count
+
+
+def parse_corpus(text: str) -> int:
+    """Read the size of a corpus in tokens, or in bytes of text: four of them make a token, roughly.
+
+    >>> parse_corpus("25M"), parse_corpus("100MB")
+    (25000000, 25000000)
+    """
+    in_bytes = re.fullmatch(r"(.*[kmgt])b", text.strip().lower())
+    return parse_count(in_bytes[1]) // BYTES_PER_TOKEN if in_bytes else parse_count(text)
 
 
 def parse_duration(text: str) -> float:

@@ -5,7 +5,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from litebert.lab.planner import Plan, Recommendation, available_memory
+from litebert.lab.planner import Plan, Recommendation
 from litebert.lab.quantities import format_bytes, format_count, format_duration
 from litebert.model.cost import (
     checkpoint_bytes,
@@ -14,6 +14,7 @@ from litebert.model.cost import (
     forward_flops,
 )
 from litebert.presets import PRESETS
+from litebert.runtime import available_memory
 
 __all__ = ["family", "print_family", "print_plan", "print_recommendation"]
 
@@ -102,7 +103,7 @@ def print_recommendation(advice: Recommendation) -> None:
     )
     console.print(f"tokens       {format_count(advice.tokens)}, {advice.epochs:.1f} times your corpus")
     console.print(f"time         about {format_duration(advice.seconds)}")
-    console.print(f"memory       {format_bytes(advice.memory)} at {4096 // advice.length} sequences at once")
+    console.print(f"memory       {format_bytes(advice.memory)} for {advice.sequences_at_once} sequences at once")
     console.print(f"why          {advice.reason}")
 
 

@@ -22,11 +22,16 @@ def attention_bias(attention_mask: Tensor | None, sequence_ids: Tensor | None, d
     """
     if sequence_ids is not None:
         visible = sequence_ids[:, None, :, None] == sequence_ids[:, None, None, :]
-    elif attention_mask is None or (attention_mask.device.type == "cpu" and bool(attention_mask.all())):
-        return None  # the look is free on a CPU; elsewhere it would make the device wait
+    elif attention_mask is None or (_may_look(attention_mask) and bool(attention_mask.all())):
+        return None
     else:
         visible = attention_mask[:, None, None, :] != 0
     return torch.zeros(visible.shape, dtype=dtype, device=visible.device).masked_fill_(~visible, torch.finfo(dtype).min)
+
+
+def _may_look(mask: Tensor) -> bool:
+    """On a CPU a look at the values is free; elsewhere it makes the device wait, and a compiler cannot do it."""
+    return mask.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
 def restarting_positions(sequence_ids: Tensor) -> Tensor:

@@ -4,7 +4,10 @@ from litebert.config import Head, ModelConfig
 from litebert.model.cost import count_encoder_parameters
 from litebert.model.heads import HEADS
 
-__all__ = ["render_card"]
+__all__ = ["CARD", "is_generated", "render_card"]
+
+CARD = "README.md"
+_MARK = "<!-- Written by litebert; edit it and remove this line, and it is kept. -->"
 
 _PIPELINES: dict[Head, str] = {
     "none": "feature-extraction",
@@ -16,6 +19,11 @@ _PIPELINES: dict[Head, str] = {
     "answerable-question-answering": "question-answering",
     "multiple-choice": "multiple-choice",
 }
+
+
+def is_generated(content: bytes) -> bool:
+    """Say whether a card is one of ours, unchanged in name, that a new save may replace."""
+    return _MARK.encode() in content
 
 
 def render_card(config: ModelConfig, head: Head, note: str = "") -> str:
@@ -44,6 +52,8 @@ tags:
 - {config.family}
 - litebert
 ---
+
+{_MARK}
 
 # {kind}, {config.num_layers} layers of {config.hidden_size}
 

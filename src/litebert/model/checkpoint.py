@@ -5,8 +5,10 @@ is ever run. Every fault is a `FolderError` that names the file.
 """
 
 import json
+import shutil
 import warnings
-from collections.abc import Mapping
+import zipfile
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +21,7 @@ from torch import Tensor
 from litebert.config import Head, ModelConfig
 from litebert.errors import FolderError, LitebertError
 from litebert.folders import read_json, replace_folder, verify_manifest
-from litebert.model.card import render_card
+from litebert.model.card import CARD, is_generated, render_card
 from litebert.model.folder_config import parse_config, render_config, stored_head
 from litebert.model.heads import HEADS
 from litebert.model.names import canonical_name, export_tensors, import_tensors, is_expressible, known_names
@@ -34,6 +36,7 @@ WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 OLD_WEIGHTS = "pytorch_model.bin"
 _CODE = (".py", ".pyc", ".so", ".pkl", ".pickle", ".pt2", ".dill", ".joblib")
+_CLASSIFIER = "heads.classifier."
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 
 
@@ -53,7 +56,7 @@ def read_folder(folder: Path) -> StoredModel:
     if not folder.is_dir():
         raise FolderError(f"{folder} is not a folder")
     for path in sorted(folder.iterdir()):
-        if path.suffix in _CODE:
+        if path.suffix.lower() in _CODE:
             raise FolderError(f"{path} could hold code; litebert opens no folder with such a file: remove it first")
     verify_manifest(folder)
     config_file = folder / "config.json"
@@ -64,18 +67,18 @@ def read_folder(folder: Path) -> StoredModel:
         raw, tensors = fold_word_factorization(raw, tensors, file)
     config = parse_config(raw, config_file)
     if not own_names:
-        tensors = {canonical_name(name): tensor for name, tensor in tensors.items()}
+        tensors = _canonical(tensors, file)
         _refuse_unknown(tensors, config, file)
         config = _keep_square_projection(config, tensors)
     return StoredModel(file, config, stored_head(raw, set(tensors)), tensors, own_names)
 
 
 def _read_weights(folder: Path) -> tuple[Path, dict[str, Tensor]]:
-    if (folder / WEIGHTS).exists():
+    if (folder / WEIGHTS).is_file():
         return folder / WEIGHTS, _read_safetensors(folder / WEIGHTS)
-    if (folder / INDEX).exists():
+    if (folder / INDEX).is_file():
         return folder / INDEX, _read_shards(folder)
-    if (folder / OLD_WEIGHTS).exists():
+    if (folder / OLD_WEIGHTS).is_file():
         return folder / OLD_WEIGHTS, _read_old(folder / OLD_WEIGHTS)
     raise FolderError(f"{folder / WEIGHTS} is missing ({OLD_WEIGHTS} would do, other formats are not read)")
 
@@ -96,7 +99,7 @@ def _read_shards(folder: Path) -> dict[str, Tensor]:
     for name in sorted(set(shards.values())):
         if Path(name).name != name or not name.endswith(".safetensors"):
             raise FolderError(f"{folder / INDEX} names {name!r}, which is not a safetensors file of this folder")
-        if not (folder / name).exists():
+        if not (folder / name).is_file():
             raise FolderError(f"{folder / name} is missing, though {INDEX} names it")
         tensors |= _read_safetensors(folder / name)
     return tensors
@@ -104,21 +107,40 @@ def _read_shards(folder: Path) -> dict[str, Tensor]:
 
 def _read_old(path: Path) -> dict[str, Tensor]:
     try:
+        if zipfile.is_zipfile(path) and any(entry.compress_type for entry in zipfile.ZipFile(path).infolist()):
+            raise FolderError(f"{path} is a compressed archive; weights never are, so it is refused")
         content = torch.load(path, map_location="cpu", weights_only=True)
+    except FolderError:
+        raise
     except Exception as error:  # a hostile pickle can fail in any way; none of them may pass
         reason = str(error).partition("\n")[0][:200]
         raise FolderError(f"{path} is damaged or holds more than tensors, so it is refused ({reason})") from None
-    if not isinstance(content, dict) or not all(isinstance(x, Tensor) for x in content.values()):
-        raise FolderError(f"{path} must hold tensors by name and nothing else")
+    if not isinstance(content, dict) or not all(_is_plain(x) for x in content.values()):
+        raise FolderError(f"{path} must hold ordinary tensors by name and nothing else")
     return {str(name): _as_float32(tensor, str(name), path) for name, tensor in content.items()}
 
 
+def _is_plain(tensor: object) -> bool:
+    """Whether it is a dense tensor whose numbers are all there, not one of them stretched over gigabytes."""
+    if not isinstance(tensor, Tensor) or tensor.layout != torch.strided or tensor.device.type != "cpu":
+        return False
+    return not tensor.is_quantized and tensor.nbytes <= tensor.untyped_storage().nbytes()
+
+
 def _as_float32(tensor: Tensor, name: str, path: Path) -> Tensor:
+    """A copy in fp32: weights must not live in a mapped file that somebody may cut short."""
     if name.endswith("position_ids"):
         return tensor
     if tensor.dtype not in _FLOATS:
         raise FolderError(f"{path}: {name} has the type {tensor.dtype}; weights must be floating-point numbers")
-    return tensor.to(torch.float32)
+    return tensor.to(torch.float32, copy=True)
+
+
+def _canonical(tensors: Mapping[str, Tensor], file: Path) -> dict[str, Tensor]:
+    renamed = {canonical_name(name): tensor for name, tensor in tensors.items()}
+    if len(renamed) != len(tensors):
+        raise FolderError(f"{file} holds the same tensor under two names")
+    return renamed
 
 
 def _refuse_unknown(tensors: Mapping[str, Tensor], config: ModelConfig, file: Path) -> None:
@@ -133,41 +155,54 @@ def _refuse_unknown(tensors: Mapping[str, Tensor], config: ModelConfig, file: Pa
 
 
 def _keep_square_projection(config: ModelConfig, tensors: Mapping[str, Tensor]) -> ModelConfig:
-    """Where E = H, a stored projection that is the identity is dropped; any other is kept."""
+    """Where E = H, a stored projection that is the identity is dropped; any other is kept, and must fit."""
     weight = tensors.get("encoder.embedding_hidden_mapping_in.weight")
     bias = tensors.get("encoder.embedding_hidden_mapping_in.bias")
-    if config.projects_embeddings or weight is None or bias is None or weight.dim() != 2:
+    if config.projects_embeddings or (weight is None and bias is None):
         return config
-    identity = weight.shape[0] == weight.shape[1] and torch.equal(weight, torch.eye(len(weight))) and not bias.any()
-    return config if identity else config.updated(project_square_embeddings=True)
+    size = config.hidden_size
+    is_identity = (
+        weight is not None
+        and bias is not None
+        and torch.equal(weight, torch.eye(size))
+        and torch.equal(bias, torch.zeros(size))
+    )
+    return config if is_identity else config.updated(project_square_embeddings=True)
 
 
 def fit_tensors(
-    stored: StoredModel, config: ModelConfig, head: Head, shapes: Mapping[str, tuple[int, ...]], new_labels: bool
+    stored: StoredModel,
+    config: ModelConfig,
+    head: Head,
+    shapes: Mapping[str, tuple[int, ...]],
+    promised: Collection[str],
+    new_labels: bool,
 ) -> tuple[dict[str, Tensor], tuple[str, ...]]:
     """Find the tensors of a model with these names and shapes; also name those that must be drawn afresh.
 
-    Only a head (or a pooler) that the folder never had may be fresh; anything else that is missing is a fault.
+    `promised` are the tensors that a model with the stored head has. Afresh are only those beyond them, a pooler that
+    is not there, and a classifier for new labels; anything else that is missing is a fault.
     """
     if stored.own_names:
-        tensors = dict(stored.tensors)
-        unknown = sorted(name for name in tensors if name.startswith("encoder.") and name not in shapes)
-        if unknown and unknown[0].partition(".")[2].split(".")[0] != "pooler":
+        unknown = sorted(set(stored.tensors) - set(promised))
+        if unknown:
             raise FolderError(f"{stored.file} holds the unknown tensor {unknown[0]}")
-        tensors = {name: tensor for name, tensor in tensors.items() if name in shapes}
+        tensors = {name: tensor for name, tensor in stored.tensors.items() if name in shapes}
     else:
         tensors = import_tensors(stored.tensors, config, head, str(stored.file))
+    no_pooler = not any(name.startswith("encoder.pooler.") for name in tensors)
+    if new_labels:
+        tensors = {name: tensor for name, tensor in tensors.items() if not name.startswith(_CLASSIFIER)}
+        promised = [name for name in promised if not name.startswith(_CLASSIFIER)]
     fresh = []
     for name, shape in shapes.items():
-        replaceable = name.startswith("heads.") and (head != stored.head or new_labels)
-        pooler_is_new = name.startswith("encoder.pooler.") and not HEADS[stored.head].pools
         tensor = tensors.get(name)
         if tensor is not None and tuple(tensor.shape) == shape:
             continue
-        if not replaceable and not (pooler_is_new and tensor is None):
+        afresh = name not in promised or (no_pooler and name.startswith("encoder.pooler."))
+        if tensor is not None or not afresh:
             found = "is missing" if tensor is None else f"has the shape {tuple(tensor.shape)}, not {shape}"
             raise FolderError(f"{stored.file}: {name} {found}, so the weights do not belong to this config.json")
-        tensors.pop(name, None)
         fresh.append(name)
     return tensors, tuple(fresh)
 
@@ -181,7 +216,7 @@ def write_folder(
     expand_sharing: bool = False,
 ) -> Path:
     """Write a model folder: all of it or nothing."""
-    expand_sharing = expand_sharing and not is_expressible(config)
+    expand_sharing = expand_sharing and not is_expressible(config) and is_expressible(config, expand_sharing=True)
     expressible = is_expressible(config, expand_sharing)
     note = _export_note(config, head, expand_sharing)
     if note:
@@ -202,9 +237,11 @@ def write_folder(
         )
         if tokenizer is not None:
             tokenizer.write_files(staging)
-        card = folder / "README.md"
-        text = card.read_text(encoding="utf-8") if card.exists() else render_card(config, head, note)
-        (staging / "README.md").write_text(text, encoding="utf-8")
+        card = folder / CARD
+        if card.is_file() and not is_generated(card.read_bytes()):
+            shutil.copyfile(card, staging / CARD)  # somebody's own words
+        else:
+            (staging / CARD).write_text(render_card(config, head, note), encoding="utf-8")
     return folder
 
 

@@ -57,7 +57,11 @@ def count_pretraining_parameters(config: ModelConfig) -> int:
 
 def checkpoint_bytes(config: ModelConfig) -> int:
     """Size of `model.safetensors` for a pretraining model in fp32, without its header of a few kB."""
-    return FLOAT_BYTES * count_pretraining_parameters(config)
+    # transformers' ALBERT has a projection even where E = H, so that the file holds an identity.
+    h = config.hidden_size
+    identity = h * h + h if config.family == "albert" and not config.projects_embeddings else 0
+    written = identity if config.sharing in ("all", "none", "groups") else 0
+    return FLOAT_BYTES * (count_pretraining_parameters(config) + written)
 
 
 def forward_flops(config: ModelConfig, length: int, kept: int | None = None) -> float:

@@ -29,23 +29,25 @@ class Embeddings(nn.Module):
 
     def forward(self, input_ids: Tensor, token_type_ids: Tensor | None, position_ids: Tensor | None) -> Tensor:
         """(batch, tokens) ids → (batch, tokens, hidden)."""
-        self._check(input_ids)
         if position_ids is None:
             position_ids = torch.arange(input_ids.shape[1], device=input_ids.device)
         if token_type_ids is None:
             token_type_ids = torch.zeros_like(input_ids)
+        self._check(input_ids, token_type_ids, position_ids)
         embedded = self.words(input_ids) + self.token_types(token_type_ids) + self.positions(position_ids)
         embedded = F.dropout(self.norm(embedded), self.dropout, self.training)  # (batch, tokens, embedding)
         return self.projection(embedded)  # type: ignore[no-any-return]
 
-    def _check(self, input_ids: Tensor) -> None:
+    def _check(self, input_ids: Tensor, token_type_ids: Tensor, position_ids: Tensor) -> None:
         """Say what is wrong with ids that the tables do not have; on a CPU, where the look costs nothing."""
-        if input_ids.shape[1] > self.positions.num_embeddings:
-            limit = self.positions.num_embeddings
-            raise RequestError(f"{input_ids.shape[1]} tokens are too many: this model reads at most {limit}")
-        if input_ids.device.type != "cpu" or torch.compiler.is_compiling() or not input_ids.numel():
+        if input_ids.device.type != "cpu" or torch.compiler.is_compiling():
             return
-        low, high = int(input_ids.min()), int(input_ids.max())
-        if low < 0 or high >= self.words.num_embeddings:
-            odd = low if low < 0 else high
-            raise RequestError(f"the id {odd} is not in a vocabulary of {self.words.num_embeddings} words")
+        if not input_ids.numel():
+            raise RequestError("there is nothing to read: the batch has no tokens")
+        if (last := int(position_ids.max())) >= self.positions.num_embeddings:
+            limit = self.positions.num_embeddings
+            raise RequestError(f"{last + 1} tokens are too many: this model reads at most {limit} of a sequence")
+        for what, ids, table in (("id", input_ids, self.words), ("token type", token_type_ids, self.token_types)):
+            for odd in (int(ids.min()), int(ids.max())):
+                if not 0 <= odd < table.num_embeddings:
+                    raise RequestError(f"the {what} {odd} is not among the model's {table.num_embeddings}")

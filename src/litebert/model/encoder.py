@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from litebert.config import ModelConfig
+from litebert.errors import RequestError
 from litebert.model.attention import SelfAttention, attention_bias, gather_rows, restarting_positions
 from litebert.model.embeddings import Embeddings
 from litebert.model.feed_forward import FeedForward
@@ -53,6 +54,7 @@ class Encoder(nn.Module):
         hidden = self.embeddings(input_ids, token_type_ids, position_ids)
         bias = attention_bias(attention_mask, sequence_ids, hidden.dtype)
         plan = layer_plan(self.config, depth)
+        _check_positions(keep, input_ids.shape[1])
         if can_walk_explicitly(self, hidden):
             return walk_explicitly(self, hidden, bias, plan, keep)
         for attention, feed_forward in plan[:-1]:
@@ -76,3 +78,11 @@ class Encoder(nn.Module):
         if self.recompute and torch.is_grad_enabled():
             return checkpoint(run, hidden, use_reentrant=False)  # type: ignore[no-any-return]
         return run(hidden)
+
+
+def _check_positions(keep: Tensor | None, num_tokens: int) -> None:
+    """Refuse positions that are not there; on a CPU, where the look costs nothing."""
+    if keep is None or keep.device.type != "cpu" or torch.compiler.is_compiling() or not keep.numel():
+        return
+    if int(keep.min()) < 0 or int(keep.max()) >= num_tokens:
+        raise RequestError(f"positions must lie between 0 and {num_tokens - 1}")

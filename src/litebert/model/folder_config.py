@@ -43,7 +43,13 @@ _ALBERT_FIELDS = {
 }
 _REQUIRED = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
 _ACTIVATION_ALIASES = {"gelu_pytorch_tanh": "gelu_new", "gelu_python": "gelu", "swish": "silu"}
-_BERT_DEFAULTS = {"activation": "gelu", "hidden_dropout": 0.1, "attention_dropout": 0.1}
+_BERT_DEFAULTS = {
+    "activation": "gelu",
+    "hidden_dropout": 0.1,
+    "attention_dropout": 0.1,
+    "bos_token_id": None,
+    "eos_token_id": None,
+}
 
 # Values that leave the computation as we have it; any other value is refused.
 _ONLY: dict[str, tuple[Any, ...]] = {
@@ -191,7 +197,7 @@ def _in_order(names: dict[str, str]) -> list[str]:
 def stored_head(raw: dict[str, Any], names: set[str]) -> Head:
     """Say which head a folder has: by its class name, else by the tensors that are there."""
     own = raw.get("litebert")
-    if isinstance(own, dict) and own.get("head") in HEADS:
+    if isinstance(own, dict) and isinstance(own.get("head"), str) and own["head"] in HEADS:
         return own["head"]  # type: ignore[no-any-return]
     architectures = raw.get("architectures")
     if isinstance(architectures, list) and architectures and isinstance(architectures[0], str):
@@ -207,11 +213,11 @@ def stored_head(raw: dict[str, Any], names: set[str]) -> Head:
     return "none"
 
 
-def class_name(config: ModelConfig, head: Head) -> str:
+def class_name(config: ModelConfig, head: Head, expand_sharing: bool = False) -> str:
     """Name the class of transformers that opens this model; one of our own where it has none."""
     suffix = HEADS[head].class_suffix
-    if suffix is None:
-        return "LitebertForAnswerableQuestionAnswering"
+    if suffix is None or not is_expressible(config, expand_sharing):
+        return "Litebert" + (suffix or "ForAnswerableQuestionAnswering")
     return {"albert": "Albert", "bert": "Bert"}[config.family] + suffix
 
 
@@ -219,9 +225,12 @@ def render_config(config: ModelConfig, head: Head, expand_sharing: bool = False)
     """Write a config as transformers does, or in our own form where transformers has no words for it."""
     if not is_expressible(config, expand_sharing):
         form = {"format": 1, "head": head, "config": config.model_dump(mode="json")}
-        return {"model_type": "litebert", "architectures": [f"Litebert{HEADS[head].class_suffix}"], "litebert": form}
+        return {"model_type": "litebert", "architectures": [class_name(config, head)], "litebert": form}
     values = dict(config)
-    rendered: dict[str, Any] = {"model_type": config.family, "architectures": [class_name(config, head)]}
+    rendered: dict[str, Any] = {
+        "model_type": config.family,
+        "architectures": [class_name(config, head, expand_sharing)],
+    }
     rendered |= {key: values[own] for key, own in _FIELDS.items() if values[own] is not None or own != "problem_type"}
     if config.family == "bert":
         rendered["classifier_dropout"] = config.classifier_dropout

@@ -1,5 +1,6 @@
 """`Model`: an encoder with a head, from ids to named outputs."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 from litebert.config import Head, ModelConfig
 from litebert.errors import RequestError
 from litebert.hub import resolve
+from litebert.model.attention import gather_rows
 from litebert.model.checkpoint import fit_tensors, read_folder, write_folder
 from litebert.model.encoder import Encoder
 from litebert.model.heads import HEADS, AnswerableSpanHead, Beam, build_head
@@ -53,10 +55,11 @@ class Model(nn.Module):
         self.initialize()
 
     @torch.no_grad()
-    def initialize(self) -> None:
-        """Draw fresh weights: normal, cut at two deviations; biases 0, norms 1."""
-        for module in self.modules():
-            _initialize(module, self.config.initializer_range)
+    def initialize(self, only: Collection[str] | None = None) -> None:
+        """Draw fresh weights, for the modules named or for all: normal, cut at two deviations; biases 0, norms 1."""
+        for name, module in self.named_modules():
+            if only is None or name in only:
+                _initialize(module, self.config.initializer_range)
 
     def forward(
         self,
@@ -75,8 +78,8 @@ class Model(nn.Module):
         """Run the model on ids (batch, tokens); a multiple-choice head takes (batch, choices, tokens).
 
         `sequence_ids` packs several sequences into a row: numbered from 1, padding 0. `sequence_starts` (batch, k)
-        says where they begin, for heads that summarise a sequence. `masked_positions` (batch, k), padded with -1,
-        asks for predictions there alone: `prediction_logits` is then (number of positions, vocabulary), row by row.
+        says where they begin, padded with -1, for heads that summarise a sequence. `masked_positions` (batch, k),
+        padded with -1, asks for predictions there alone: `prediction_logits` is then (positions, vocabulary).
         `start_positions` (batch,) are gold starts and `answer_mask` the tokens that may hold an answer, for SQuAD 2.0.
         `depth` runs shared layers another number of times than the model's own.
         """
@@ -112,7 +115,7 @@ class Model(nn.Module):
         """The pooled state of each sequence; the last layer works for their first tokens alone."""
         input_ids = inputs[0]
         assert input_ids is not None
-        keep = input_ids.new_zeros(input_ids.shape[0], 1) if starts is None else starts
+        keep = input_ids.new_zeros(input_ids.shape[0], 1) if starts is None else starts.clamp(min=0)
         states = self.encoder(*inputs, keep=keep, **call)
         return self.encoder.pool(states[:, 0] if starts is None else states)
 
@@ -131,7 +134,7 @@ class Model(nn.Module):
             hidden = self.encoder(*inputs, **call)
             first, asked, complete = _first(hidden, starts), hidden, hidden
         else:
-            begin = input_ids.new_zeros(input_ids.shape[0], 1) if starts is None else starts
+            begin = input_ids.new_zeros(input_ids.shape[0], 1) if starts is None else starts.clamp(min=0)
             keep = torch.cat([begin, masked_positions.clamp(min=0)], dim=1)
             hidden = self.encoder(*inputs, keep=keep, **call)
             first = hidden[:, 0] if starts is None else hidden[:, : begin.shape[1]]
@@ -148,9 +151,9 @@ class Model(nn.Module):
         assert isinstance(head, AnswerableSpanHead)
         start = head.start_scores(hidden, candidates)
         answerable = head.answerable_scores(hidden, start)
-        beam = None if start_positions is not None else head.search(hidden, start, candidates)
-        given = start_positions[:, None] if start_positions is not None else start.argmax(-1, keepdim=True)
-        end = head.end_scores(hidden, given, candidates).squeeze(1)
+        beam = head.search(hidden, start, candidates) if start_positions is None else None
+        given = start_positions if start_positions is not None else start.argmax(-1)
+        end = head.end_scores(hidden, given[:, None], candidates).squeeze(1)
         return ModelOutput(hidden, start_logits=start, end_logits=end, answerable_logits=answerable, beam=beam)
 
     @classmethod
@@ -171,21 +174,20 @@ class Model(nn.Module):
             raise RequestError(f"head must be one of {', '.join(HEADS)}, not {head!r}")
         changes = {} if labels is None else {"labels": tuple(labels)}
         if not Path(name).is_dir() and str(name) in PRESETS:
-            return cls(PRESETS[str(name)].config.updated(**changes), head or "none")
+            return cls(PRESETS[str(name)].config.updated(**changes), head or "none").eval()
         stored = read_folder(resolve(name, revision))
         wanted = head or stored.head
         config = stored.config.updated(**changes)
         with torch.device("meta"):
-            model = cls(config, wanted)
+            model, promised = cls(config, wanted), cls(stored.config, stored.head)
         shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
-        tensors, fresh = fit_tensors(stored, config, wanted, shapes, new_labels=labels is not None)
-        model = model.to_empty(device="cpu")
-        if fresh:
-            model.initialize()
+        renamed = config.labels != stored.config.labels
+        tensors, fresh = fit_tensors(stored, config, wanted, shapes, list(promised.state_dict()), renamed)
+        model.to_empty(device="cpu")
         model.load_state_dict(tensors, strict=False, assign=True)
+        model.initialize({name.rpartition(".")[0] for name in fresh})
         model.fresh_tensors = fresh
-        model.requires_grad_(True)
-        return model.eval()
+        return model.requires_grad_(True).eval()
 
     fresh_tensors: tuple[str, ...] = ()
     """Tensors that the opened folder did not have and that were drawn afresh."""
@@ -203,21 +205,17 @@ class Model(nn.Module):
 
 def _first(hidden: Tensor, starts: Tensor | None) -> Tensor:
     """States of the first tokens: (batch, hidden), or (batch, k, hidden) where the starts are given."""
-    if starts is None:
-        return hidden[:, 0]
-    return hidden.gather(1, starts[:, :, None].expand(-1, -1, hidden.shape[2]))
+    return hidden[:, 0] if starts is None else gather_rows(hidden, starts.clamp(min=0))
 
 
 def _initialize(module: nn.Module, deviation: float) -> None:
-    """Fresh weights for one module: truncated normal, scaled so that the deviation is what was asked for."""
-    if isinstance(module, nn.Linear | nn.Embedding):
-        nn.init.trunc_normal_(module.weight, std=deviation, a=-2 * deviation, b=2 * deviation)
-    if isinstance(module, nn.Linear):
-        nn.init.zeros_(module.bias)
-    if isinstance(module, nn.Embedding) and module.padding_idx is not None:
-        module.weight[module.padding_idx].zero_()
+    """Fresh weights for one module: a normal with this deviation, drawn again beyond two of them."""
     if isinstance(module, nn.LayerNorm):
         module.reset_parameters()
-    bias = getattr(module, "bias", None)
-    if isinstance(bias, nn.Parameter) and not isinstance(module, nn.LayerNorm):
+        return
+    if isinstance(module, nn.Linear | nn.Embedding):
+        nn.init.trunc_normal_(module.weight, std=deviation, a=-2 * deviation, b=2 * deviation)
+    if isinstance(module, nn.Embedding) and module.padding_idx is not None:
+        module.weight[module.padding_idx].zero_()
+    if isinstance(bias := getattr(module, "bias", None), nn.Parameter):
         nn.init.zeros_(bias)

@@ -102,7 +102,8 @@ def can_walk_explicitly(encoder: "Encoder", hidden: Tensor) -> bool:
     ):
         return False
     blocks = [*encoder.attention, *encoder.feed_forward]
-    heard = any(module._forward_hooks or module._forward_pre_hooks for block in blocks for module in block.modules())
+    hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+    heard = any(getattr(module, name) for block in blocks for module in block.modules() for name in hooks)
     return not heard and all(weight.requires_grad for block in blocks for weight in block.parameters())
 
 
@@ -112,8 +113,10 @@ def walk_explicitly(
     """Run the layers of `plan`: (batch, tokens, hidden) → (batch, tokens or kept, hidden)."""
     batch, _, size = hidden.shape
     geometry = Geometry(batch, encoder.config.num_heads, encoder.config.layer_norm_eps, encoder.config.activation)
-    weights = [tensor for block in (*encoder.attention, *encoder.feed_forward) for tensor in _tensors(block)]
-    num_attention = len(encoder.attention)
+    # Only the blocks that this depth uses, as autograd would have it: the others get no gradient, not one of zero.
+    num_attention, num_feed_forward = 1 + max(a for a, _ in plan), 1 + max(f for _, f in plan)
+    blocks = [*encoder.attention[:num_attention], *encoder.feed_forward[:num_feed_forward]]
+    weights = [tensor for block in blocks for tensor in _tensors(block)]
     walk = Walk(geometry, plan, num_attention, bias, keep, encoder.recompute)
     output: Tensor = _WalkFunction.apply(walk, hidden.reshape(-1, size), *weights)  # type: ignore[no-untyped-call]
     return output.view(batch, -1, size)
@@ -163,6 +166,8 @@ class _WalkFunction(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         walk, weights = ctx.walk, ctx.saved_tensors
+        if len(ctx.layers) != len(walk.plan):
+            raise RuntimeError("the activations of this step are already used up: run the model again")
         gradients = [torch.zeros_like(weight) for weight in weights]
         grad = grad.contiguous()
         layers, totals = walk.layers(weights), walk.layers(gradients)

@@ -18,6 +18,7 @@ __all__ = ["fold_word_factorization", "is_word_factorized"]
 
 _WORDS = "bert.embeddings.word_embeddings.weight"
 _MAP = "bert.embeddings.word_embeddings_2.weight"
+_LARGEST_TABLE = 10**9
 _UNUSED = ("cls.predictions.project_layer.weight", "cls.predictions.decoder.weight")
 _LAYER = {
     "attention.self.query": "attention.query",
@@ -47,9 +48,12 @@ def fold_word_factorization(
     raw: dict[str, Any], tensors: Mapping[str, Tensor], file: Path
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Return the config and tensors of the ordinary ALBERT that computes the same."""
-    if _WORDS not in tensors or tensors[_WORDS].dim() != 2 or tensors[_MAP].shape[1:] != tensors[_WORDS].shape[1:]:
-        raise FolderError(f"{file}: word_embeddings and word_embeddings_2 do not fit together")
-    hidden_size = tensors[_MAP].shape[0]
+    vocab_size, embedding_size, hidden_size = (raw.get(k) for k in ("vocab_size", "embedding_size", "hidden_size"))
+    shapes = [tuple(tensors[name].shape) if name in tensors else None for name in (_WORDS, _MAP)]
+    if shapes != [(vocab_size, embedding_size), (hidden_size, embedding_size)]:
+        raise FolderError(f"{file}: word_embeddings and word_embeddings_2 do not fit together and to config.json")
+    if not isinstance(hidden_size, int) or not isinstance(vocab_size, int) or vocab_size * hidden_size > _LARGEST_TABLE:
+        raise FolderError(f"{file}: the word table would become too large")
     folded = {
         "albert.embeddings.word_embeddings.weight": tensors[_WORDS] @ tensors[_MAP].T,
         "albert.encoder.embedding_hidden_mapping_in.weight": torch.eye(hidden_size),

@@ -3,7 +3,9 @@
 It reads `tokenizer.json` (what transformers and litebert write) and BERT's `vocab.txt`, with the tokenizers library.
 """
 
+import contextlib
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,8 +15,8 @@ import tokenizers
 from numpy.typing import NDArray
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
-from litebert.errors import FolderError, RequestError
-from litebert.folders import read_json
+from litebert.errors import FolderError, LitebertError, RequestError
+from litebert.folders import read_json, read_text
 from litebert.hub import resolve
 
 __all__ = ["Encoded", "Tokenizer"]
@@ -42,10 +44,10 @@ class Tokenizer:
     def _special_id(self, token: str) -> int:
         """The id of a special token, which a folder may call otherwise (`<pad>` for `[PAD]`)."""
         bare = token[1:-1].lower()
-        given = self._settings.get(f"{bare}_token", token)
-        given = given.get("content", token) if isinstance(given, dict) else given
-        for name in (str(given), token, f"<{bare}>"):
-            found = self._backend.token_to_id(name)
+        given = self._settings.get(f"{bare}_token")
+        given = given.get("content") if isinstance(given, dict) else given
+        for name in (given, token, f"<{bare}>"):
+            found = self._backend.token_to_id(name) if isinstance(name, str) else None
             if found is not None:
                 return found
         raise RequestError(f"the vocabulary has no {token}")
@@ -56,25 +58,33 @@ class Tokenizer:
         folder = resolve(name, revision)
         settings = _read_settings(folder / "tokenizer_config.json")
         if (folder / "tokenizer.json").exists():
-            return cls(_read_backend(folder / "tokenizer.json"), settings)
+            file = folder / "tokenizer.json"
+            text = read_text(file)
+            with _refusing(f"{file} is damaged or no tokenizer"):
+                tokenizer = cls(tokenizers.Tokenizer.from_str(text), settings)
+                tokenizer.encode(["a word", "字"])  # some faults show only in use
+            return tokenizer
         if (folder / "vocab.txt").exists():
-            return cls.from_vocabulary(folder / "vocab.txt", lowercase=bool(settings.get("do_lower_case", True)))
+            return cls.from_vocabulary(folder / "vocab.txt", settings)
         raise FolderError(f"{folder} has no tokenizer: tokenizer.json or vocab.txt is missing")
 
     @classmethod
-    def from_vocabulary(cls, file: Path, lowercase: bool = True) -> "Tokenizer":
-        """Make BERT's WordPiece tokenizer from its list of pieces, one a line."""
-        try:
-            # Not splitlines(): real vocabularies hold U+2028 and the like as pieces.
-            pieces = file.read_text(encoding="utf-8").removesuffix("\n").split("\n")
-        except (OSError, UnicodeDecodeError) as error:
-            raise FolderError(f"{file} cannot be read as UTF-8 text ({type(error).__name__})") from None
+    def from_vocabulary(cls, file: Path, settings: dict[str, Any] | None = None) -> "Tokenizer":
+        """Make BERT's WordPiece tokenizer from its list of pieces, one a line, and transformers' settings for it."""
+        settings = {"do_lower_case": True, **(settings or {}), "tokenizer_class": "BertTokenizer"}
+        # Not splitlines(): real vocabularies hold U+2028 and the like as pieces.
+        pieces = read_text(file).removesuffix("\n").split("\n")
         ids = {piece.rstrip("\r"): i for i, piece in enumerate(pieces)}
         missing = [token for token in _SPECIAL if token not in ids]
         if missing:
             raise FolderError(f"{file} is no BERT vocabulary: {missing[0]} is not in it")
         backend = tokenizers.Tokenizer(models.WordPiece(ids, unk_token="[UNK]", max_input_chars_per_word=100))
-        backend.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
+        accents = settings.get("strip_accents")
+        backend.normalizer = normalizers.BertNormalizer(
+            lowercase=bool(settings["do_lower_case"]),
+            strip_accents=None if accents is None else bool(accents),
+            handle_chinese_chars=bool(settings.get("tokenize_chinese_chars", True)),
+        )
         backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
         backend.decoder = decoders.WordPiece(prefix="##")
         backend.post_processor = processors.TemplateProcessing(
@@ -83,7 +93,7 @@ class Tokenizer:
             special_tokens=[("[CLS]", ids["[CLS]"]), ("[SEP]", ids["[SEP]"])],
         )
         backend.add_special_tokens(list(_SPECIAL))
-        return cls(backend, {"tokenizer_class": "BertTokenizer", "do_lower_case": lowercase})
+        return cls(backend, settings)
 
     @property
     def vocab_size(self) -> int:
@@ -113,10 +123,13 @@ class Tokenizer:
         """Encode texts, or pairs of texts, with [CLS] and [SEP], cut to `max_length`."""
         if pairs is not None and len(pairs) != len(texts):
             raise RequestError(f"{len(texts)} texts and {len(pairs)} second texts do not make pairs")
-        self._backend.enable_truncation(max_length)
-        self._backend.no_padding()
+        if max_length < 4:
+            raise RequestError(f"max_length {max_length} leaves no room for text beside [CLS] and [SEP]")
         inputs: list[Any] = list(texts) if pairs is None else list(zip(texts, pairs, strict=True))
-        rows = self._backend.encode_batch(inputs)
+        with _refusing("the tokenizer cannot encode this text", RequestError):
+            self._backend.enable_truncation(max_length)
+            self._backend.no_padding()
+            rows = self._backend.encode_batch(inputs)
         width = max((len(row.ids) for row in rows), default=0)
         shape = (len(rows), width)
         encoded = Encoded(np.full(shape, self.pad_id), np.zeros(shape, np.int64), np.zeros(shape, np.int64))
@@ -155,9 +168,13 @@ def _read_settings(path: Path) -> dict[str, Any]:
     return settings
 
 
-def _read_backend(path: Path) -> tokenizers.Tokenizer:
+@contextlib.contextmanager
+def _refusing(what: str, kind: type[LitebertError] = FolderError) -> Iterator[None]:
+    """Turn whatever the tokenizers library throws, panics of its Rust code too, into one sentence."""
     try:
-        return tokenizers.Tokenizer.from_file(str(path))
-    except Exception as error:  # tokenizers raises plain Exception for everything
+        yield
+    except (KeyboardInterrupt, SystemExit, MemoryError):
+        raise
+    except BaseException as error:
         reason = str(error).partition("\n")[0][:200]
-        raise FolderError(f"{path} is damaged or no tokenizer ({reason}); save or download it again") from None
+        raise kind(f"{what} ({reason})") from None

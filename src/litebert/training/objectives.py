@@ -10,11 +10,12 @@ __all__ = ["masked_lm_loss", "pretraining_loss", "sentence_loss"]
 
 
 def masked_lm_loss(output: ModelOutput, batch: Batch) -> Tensor:
-    """Cross-entropy of the masked words, averaged over them."""
+    """Cross-entropy of the masked words, averaged over them; 0 where no word is masked."""
     assert output.prediction_logits is not None
     assert batch.masked_positions is not None
     assert batch.masked_labels is not None
-    return F.cross_entropy(output.prediction_logits, batch.masked_labels[batch.masked_positions >= 0])
+    labels = batch.masked_labels[batch.masked_positions >= 0]
+    return F.cross_entropy(output.prediction_logits, labels, reduction="sum") / max(len(labels), 1)
 
 
 def sentence_loss(output: ModelOutput, batch: Batch) -> Tensor:
