@@ -1,6 +1,7 @@
 """The same model here and in transformers: configurations, classes, and both directions of travel."""
 
 import contextlib
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -42,12 +43,11 @@ def quiet() -> Iterator[None]:
     yield
 
 
-def open_in_transformers(folder: Path, config: ModelConfig, head: Head) -> nn.Module:
-    """Open one of our folders with the class that its config.json names."""
+def open_in_transformers(folder: Path) -> nn.Module:
+    """Open one of our folders with the class that its config.json names; nothing may be missing or left over."""
+    (name,) = json.loads((folder / "config.json").read_text(encoding="utf-8"))["architectures"]
     with quiet():
-        model, report = getattr(transformers, class_name(config, head)).from_pretrained(
-            folder, output_loading_info=True
-        )
+        model, report = getattr(transformers, name).from_pretrained(folder, output_loading_info=True)
     assert not report["missing_keys"], report
     assert not report["unexpected_keys"], report
     assert not report["mismatched_keys"], report
