@@ -1,5 +1,6 @@
 """The planner's tables on a terminal."""
 
+from collections.abc import Callable
 from typing import Any
 
 from rich.console import Console
@@ -42,28 +43,38 @@ def family() -> list[dict[str, Any]]:
     return rows
 
 
+# What the family's table shows, the most important first: a narrow terminal drops columns from the end.
+_COLUMNS: dict[str, Callable[[dict[str, Any]], str]] = {
+    "preset": lambda row: row["name"],
+    "encoder": lambda row: f"{row['encoder_parameters']:,}",
+    "paper": lambda row: row["paper_parameters"] or "",
+    "layers": lambda row: str(row["layers"]),
+    "H": lambda row: str(row["hidden_size"]),
+    "E": lambda row: str(row["embedding_size"]),
+    "shared": lambda row: row["sharing"],
+    "with heads": lambda row: f"{row['pretraining_parameters']:,}",
+    "FLOPs": lambda row: format_count(row["flops_per_token"]),
+    "file": lambda row: format_bytes(row["checkpoint_bytes"]),
+    "table": lambda row: row["paper_table"] or "",
+}
+
+
 def print_family(rows: list[dict[str, Any]]) -> None:
-    """Print the family as a table."""
-    table = Table(caption="FLOPs: forward, per token of a sequence of 128. File: the pretraining model in fp32.")
-    for title in ("preset", "encoder", "with heads", "paper", "table"):
-        table.add_column(title, justify="left" if title == "preset" else "right", no_wrap=True)
-    for title in ("layers", "H", "E", "shared", "FLOPs", "file"):
-        table.add_column(title, justify="right", no_wrap=True)
-    for row in rows:
-        table.add_row(
-            row["name"],
-            f"{row['encoder_parameters']:,}",
-            f"{row['pretraining_parameters']:,}",
-            row["paper_parameters"] or "",
-            row["paper_table"] or "",
-            str(row["layers"]),
-            str(row["hidden_size"]),
-            str(row["embedding_size"]),
-            row["sharing"],
-            format_count(row["flops_per_token"]),
-            format_bytes(row["checkpoint_bytes"]),
-        )
-    _console(table).print(table)
+    """Print the family as a table, as many columns as fit."""
+    for count in range(len(_COLUMNS), 1, -1):
+        table = Table(caption="FLOPs: forward, per token of a sequence of 128. File: the pretraining model in fp32.")
+        columns = dict(list(_COLUMNS.items())[:count])
+        for title in columns:
+            table.add_column(title, justify="left" if title == "preset" else "right", no_wrap=True)
+        for row in rows:
+            table.add_row(*(cell(row) for cell in columns.values()))
+        console = Console()
+        width = Console(width=1000).measure(table).maximum
+        if not console.is_terminal:
+            console = Console(width=max(console.width, width))
+        if width <= console.width:
+            break
+    console.print(table)
 
 
 def print_plan(plan: Plan, tokens: int | None) -> None:
@@ -76,7 +87,7 @@ def print_plan(plan: Plan, tokens: int | None) -> None:
         table.add_row(
             part, format_bytes(getattr(plan.memory, part)), format_bytes(getattr(plan.memory_recomputing, part))
         )
-    console = _console(table)
+    console = Console()
     console.print(table)
     console.print(
         f"parameters   {plan.encoder_parameters:,} in the encoder, {plan.pretraining_parameters:,} with heads"
@@ -105,11 +116,3 @@ def print_recommendation(advice: Recommendation) -> None:
     console.print(f"time         about {format_duration(advice.seconds)}")
     console.print(f"memory       {format_bytes(advice.memory)} for {advice.sequences_at_once} sequences at once")
     console.print(f"why          {advice.reason}")
-
-
-def _console(table: Table) -> Console:
-    """A console that cuts nothing off: where it is not a terminal, the table is as wide as it needs."""
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=max(console.width, Console(width=1000).measure(table).maximum))
-    return console
