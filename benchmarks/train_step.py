@@ -89,16 +89,6 @@ def make_batches(stream: torch.Tensor, batch: int, length: int, count: int) -> l
     return batches
 
 
-def foreign_labels(batch: Batch) -> torch.Tensor:
-    """One label per token, as transformers takes them."""
-    assert batch.masked_positions is not None
-    assert batch.masked_labels is not None
-    labels = torch.full_like(batch.input_ids, NO_LABEL)
-    rows, columns = (batch.masked_positions >= 0).nonzero(as_tuple=True)
-    labels[rows, batch.masked_positions[rows, columns]] = batch.masked_labels[rows, columns]
-    return labels
-
-
 def our_step(folder: Path, batches: list[Batch], compiled: bool = True, recompute: bool = False) -> Step:
     keep_freed_memory()
     kernels.use_compiled(compiled)
@@ -127,7 +117,7 @@ def their_step(folder: Path, batches: list[Batch], tuned: bool = False) -> Step:
     model: Any = transformers.AlbertForPreTraining.from_pretrained(folder).train()
     run = torch.compile(model) if tuned else model
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, fused=True)
-    labels = [foreign_labels(batch) for batch in batches]
+    labels = [batch.token_labels() for batch in batches]
     counter = iter(range(10**9))
 
     def step() -> float:

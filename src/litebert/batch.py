@@ -35,6 +35,15 @@ class Batch:
         given = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in answers}
         return {name: tensor for name, tensor in given.items() if tensor is not None}
 
+    def token_labels(self) -> Tensor:
+        """The masked words as transformers takes them: (batch, tokens), NO_LABEL where nothing is asked."""
+        assert self.masked_positions is not None
+        assert self.masked_labels is not None
+        labels = torch.full_like(self.input_ids, NO_LABEL)
+        rows, columns = (self.masked_positions >= 0).nonzero(as_tuple=True)
+        labels[rows, self.masked_positions[rows, columns]] = self.masked_labels[rows, columns]
+        return labels
+
     @property
     def num_tokens(self) -> int:
         """Real tokens, without padding."""

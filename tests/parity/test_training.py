@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor
 
 from litebert.batch import NO_LABEL, Batch
 from litebert.config import ModelConfig
@@ -36,16 +35,6 @@ def make_batch(config: ModelConfig, step: int) -> Batch:
     return Batch(**inputs, masked_positions=positions, masked_labels=labels, sentence_labels=sentences)
 
 
-def foreign_labels(batch: Batch) -> Tensor:
-    """The layout of transformers: one label per token, -100 where nothing is asked."""
-    assert batch.masked_positions is not None
-    assert batch.masked_labels is not None
-    labels = torch.full_like(batch.input_ids, NO_LABEL)
-    rows, columns = (batch.masked_positions >= 0).nonzero(as_tuple=True)
-    labels[rows, batch.masked_positions[rows, columns]] = batch.masked_labels[rows, columns]
-    return labels
-
-
 @pytest.mark.parametrize("recompute", [False, True], ids=["plain", "recomputing"])
 @pytest.mark.parametrize("name", CONFIGS)
 def test_losses_are_equal(name: str, recompute: bool, tmp_path: Path) -> None:
@@ -64,7 +53,7 @@ def test_losses_are_equal(name: str, recompute: bool, tmp_path: Path) -> None:
         foreign = theirs(
             **masked,
             attention_mask=batch.attention_mask,
-            labels=foreign_labels(batch),
+            labels=batch.token_labels(),
             **{sentence_argument: batch.sentence_labels},
         ).loss
         own = pretraining_loss(ours, batch)
