@@ -10,9 +10,9 @@ from litebert.presets import PRESETS
 
 
 @pytest.mark.parametrize("preset", ["albert-mini", "bert-mini", "albert-large-1l", "albert-base-e128-none"])
-def test_speed_is_extrapolated_from_two_layers(preset: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_speed_is_extrapolated_from_few_layers(preset: str, monkeypatch: pytest.MonkeyPatch) -> None:
     config = PRESETS[preset].config
-    monkeypatch.setattr(planner, "_time_step", lambda config, b, n, r, depth: 1.0 + 0.5 * depth)
+    monkeypatch.setattr(planner, "_time_steps", lambda *_, depths: tuple(1.0 + 0.5 * depth for depth in depths))
     monkeypatch.setattr(planner, "_time_update", lambda config: 0.0)
     speed = planner.measure_speed(config, 4, 32)
     assert speed == pytest.approx(4 * 32 / (1.0 + 0.5 * config.num_layers))
@@ -22,7 +22,7 @@ def test_a_measured_speed_is_close_to_real_steps() -> None:
     config = PRESETS["albert-mini"].config
     speed = planner.measure_speed(config, 4, 64)
     assert speed is not None
-    seconds = planner._time_step(config, 4, 64, recompute=False, depth=6)
+    (seconds,) = planner._time_steps(config, 4, 64, recompute=False, depths=(6,))
     assert 1 / 3 < speed * seconds / (4 * 64) < 3  # machines are shared and noisy; the point is the order
 
 

@@ -26,6 +26,8 @@ FEWEST_STEPS = 5_000
 """A shared encoder needs some thousands of updates to predict more than frequent words."""
 SMALLEST_BATCH = 4_096
 """Tokens in a step, at least."""
+MEASURED_ROUNDS, MEASURED_SECONDS = 7, 10.0
+"""How often each depth is timed, and when to stop earlier."""
 MOST_EPOCHS = 40
 """Times that the same text is worth reading; each pass masks other words."""
 
@@ -106,23 +108,25 @@ def make_plan(preset: str, batch: int, length: int, recompute: bool = False, mea
 
 
 def measure_speed(config: ModelConfig, batch: int, length: int, recompute: bool = False) -> float | None:
-    """Tokens per second of pretraining, from steps at one and at two layers; None where even those do not fit.
+    """Tokens per second of pretraining, from steps at one and at three layers; None where even those do not fit.
 
-    Layers cost the same, so the time of L layers follows from that of two: seconds suffice for the largest model.
+    Layers cost the same, so the time of L layers follows from that of a few: seconds suffice for the largest model.
     """
-    few = min(2, config.num_layers)
+    few = min(3, config.num_layers)
     shallow = config.updated(num_layers=few, num_groups=min(few, config.num_groups))
     if training_memory(shallow, batch, length, recompute).process > 0.9 * available_memory():
         return None
-    one, two = (_time_step(shallow, batch, length, recompute, depth) for depth in (1, shallow.num_layers))
-    per_layer = max(two - one, 0.0)
-    extra = count_pretraining_parameters(config) / count_pretraining_parameters(shallow)
-    update = _time_update(shallow) * (extra - 1)
+    one, several = _time_steps(shallow, batch, length, recompute, depths=(1, few))
+    per_layer = max(several - one, 0.0) / max(few - 1, 1)
+    growth = count_pretraining_parameters(config) / count_pretraining_parameters(shallow)
+    update = _time_update(shallow) * (growth - 1)
     return batch * length / (one + (config.num_layers - 1) * per_layer + update)
 
 
-def _time_step(config: ModelConfig, batch: int, length: int, recompute: bool, depth: int) -> float:
-    """Median seconds of a real step (loss, gradient, AdamW) on random ids."""
+def _time_steps(
+    config: ModelConfig, batch: int, length: int, recompute: bool, depths: tuple[int, ...]
+) -> tuple[float, ...]:
+    """Median seconds of real steps (loss, gradient, AdamW) at some depths, in turns, on random ids."""
     import torch
 
     from litebert.batch import Batch
@@ -138,14 +142,19 @@ def _time_step(config: ModelConfig, batch: int, length: int, recompute: bool, de
     model = Model(config, "pretraining")
     model.encoder.recompute = recompute
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, fused=True)
-    times = []
-    for _ in range(4):
-        begin = time.perf_counter()
-        optimizer.zero_grad()
-        torch.autograd.backward(pretraining_loss(model, data, depth=depth))
-        optimizer.step()
-        times.append(time.perf_counter() - begin)
-    return statistics.median(times[1:])
+    times: dict[int, list[float]] = {depth: [] for depth in depths}
+    begin_all = time.perf_counter()
+    for round_ in range(1 + MEASURED_ROUNDS):
+        for depth in depths:
+            begin = time.perf_counter()
+            optimizer.zero_grad()
+            torch.autograd.backward(pretraining_loss(model, data, depth=depth))
+            optimizer.step()
+            if round_ > 0:  # the first one warms up
+                times[depth].append(time.perf_counter() - begin)
+        if round_ > 0 and time.perf_counter() - begin_all > MEASURED_SECONDS:
+            break
+    return tuple(statistics.median(times[depth]) for depth in depths)
 
 
 def _time_update(config: ModelConfig) -> float:
