@@ -148,6 +148,7 @@ def test_unused_blocks_get_no_gradient_and_a_second_backward_is_explained() -> N
 
 
 @pytest.mark.soak
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's compiler uses what torch deprecates
 @pytest.mark.parametrize("name", ["all", "groups", "erf gelu"])
 def test_compiled_kernels_equal_eager_ones(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = make_encoder(CONFIGS[name])

@@ -154,7 +154,8 @@ class _WalkFunction(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, walk: Walk, states: Tensor, *weights: Tensor) -> Tensor:
         ctx.walk, ctx.layers = walk, []
-        for index, layer in enumerate(walk.layers(weights)):
+        states, bare = states.detach(), [weight.detach() for weight in weights]  # a compiler asks about gradients
+        for index, layer in enumerate(walk.layers(bare)):
             inputs = states
             states, saved = forward_layer(inputs, layer, walk.geometry, walk.bias, walk.kept_at(index))
             ctx.layers.append(inputs if walk.recompute else saved)
