@@ -11,6 +11,7 @@ from torch import Tensor
 import litebert
 from litebert.errors import FolderError
 from litebert.model.model import Model
+from tests.parity.peers import quiet
 
 SIZES = {"vocab_size": 60, "hidden_size": 24, "embedding_size": 10, "intermediate_size": 40, "num_hidden_layers": 3}
 LAYER = "bert.encoder.layer_shared."
@@ -97,8 +98,15 @@ def test_a_broken_variant_is_refused(tmp_path: Path) -> None:
         Model.from_pretrained(tmp_path)
 
 
-def test_chinese_makes_sense(real_data: Path) -> None:
+def test_chinese_makes_sense_here_and_in_transformers(real_data: Path, tmp_path: Path) -> None:
+    import transformers
+
     pipeline = litebert.load(real_data / "weights" / "albert_tiny_zh")
     expected = {"今天天气很[MASK]。": "好", "中国的首都是[MASK]京。": "北", "他的身体很[MASK]康。": "健"}
     for text, word in expected.items():
         assert pipeline.fill_mask(text, top=1)[0][0].text == word
+    pipeline.model.save_pretrained(tmp_path, pipeline.tokenizer)
+    with quiet():
+        theirs = transformers.pipeline("fill-mask", str(tmp_path))
+    for text, word in expected.items():
+        assert theirs(text, top_k=1)[0]["token_str"] == word
