@@ -62,10 +62,12 @@ def test_plan_measures_this_machine() -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["plan", "albert-huge"], 1, "no preset 'albert-huge'"),
-        (["plan", "albert-base", "--length", "600"], 1, "at most 512 tokens"),
+        (["plan", "albert-huge", "--no-measure"], 1, "no preset 'albert-huge'"),
+        (["plan", "albert-bse", "--no-measure"], 1, "did you mean albert-base?"),
+        (["plan", "albert-base", "--length", "600", "--no-measure"], 1, "at most 512 tokens"),
         (["plan", "albert-base", "--tokens", "many", "--no-measure"], 1, "write it like"),
         (["plan", "--budget", "soon", "--corpus", "1M"], 1, "no duration"),
+        (["plan", "--budget", "1h", "--corpus", "lots"], 1, "write it like"),
         (["plan"], 2, "name a preset"),
         (["plan", "--budget", "1h"], 2, "--corpus"),
         (["plan", "albert-mini", "--budget", "1h", "--corpus", "1M"], 2, "leave them out"),

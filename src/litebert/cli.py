@@ -75,8 +75,9 @@ def plan(
             raise typer.BadParameter(
                 "--budget chooses the preset, its shape and the tokens by measuring: leave them out"
             )
+        seconds, size = quantities.parse_duration(budget), quantities.parse_corpus(corpus)
         _prepare(compiled)
-        advice = planner.recommend(quantities.parse_duration(budget), quantities.parse_corpus(corpus))
+        advice = planner.recommend(seconds, size)
         _print_json(vars(advice)) if as_json else show.print_recommendation(advice)
         return
     if preset is None:
@@ -92,9 +93,10 @@ def plan(
 
 
 def _prepare(compiled: bool) -> None:
-    """Make the process fit for heavy work, before torch is loaded."""
+    """Make the process fit for heavy work, before torch is loaded, and say what it is about to do."""
     from litebert.runtime import prepare_process
 
+    typer.echo("measuring a few steps on this machine …", err=True)
     prepare_process()
     if compiled:
         from litebert.model.kernels import use_compiled

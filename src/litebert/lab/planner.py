@@ -1,5 +1,6 @@
 """What a run will take, before it runs: memory by arithmetic, speed by a few real steps on this machine."""
 
+import difflib
 import statistics
 import time
 from dataclasses import asdict, dataclass
@@ -82,7 +83,9 @@ class Recommendation:
 def preset_config(name: str) -> ModelConfig:
     """The configuration of a preset, or a sentence that lists them."""
     if name not in PRESETS:
-        raise RequestError(f"there is no preset {name!r}; `litebert models` lists them")
+        close = difflib.get_close_matches(name, PRESETS, n=1)
+        hint = f", did you mean {close[0]}?" if close else ";"
+        raise RequestError(f"there is no preset {name!r}{hint} `litebert models` lists them")
     return PRESETS[name].config
 
 
