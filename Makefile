@@ -27,6 +27,7 @@ check: install ## lint, format and types
 	$(BIN)/mypy
 
 bench: install ## measure a training step against transformers and write benchmarks/results
+	$(BIN)/python benchmarks/layer_parts.py
 	$(BIN)/python benchmarks/train_step.py
 
 soak: install ## the long tests: full-size parity, memory, mutated files by the thousand

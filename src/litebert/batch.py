@@ -27,11 +27,10 @@ class Batch:
     masked_positions: Tensor | None = None  # (batch, k): positions to predict, padded with -1
     masked_labels: Tensor | None = None  # (batch, k): the words that stood there, padded with NO_LABEL
     sentence_labels: Tensor | None = None  # (batch,) or (batch, k): 0 in order, 1 swapped, NO_LABEL
-    labels: Tensor | None = None  # what a task asks for: (batch,), (batch, tokens) or (batch, labels)
 
     def inputs(self) -> dict[str, Tensor]:
         """The tensors that a model takes, by the names of its arguments."""
-        answers = ("masked_labels", "sentence_labels", "labels")
+        answers = ("masked_labels", "sentence_labels")
         given = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in answers}
         return {name: tensor for name, tensor in given.items() if tensor is not None}
 

@@ -83,9 +83,10 @@ def plan(
     if preset is None:
         raise typer.BadParameter("name a preset of `litebert models`, or give --budget and --corpus")
     count = None if tokens is None else quantities.parse_count(tokens)
+    result = planner.make_plan(preset, batch or 32, length or 128, recompute)
     if measure:
         _prepare(compiled)
-    result = planner.make_plan(preset, batch or 32, length or 128, recompute, measure)
+        result = planner.measure_plan(result)
     if as_json:
         _print_json(result.as_json() | {"seconds": None if count is None else result.seconds(count)})
     else:

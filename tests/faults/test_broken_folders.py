@@ -213,7 +213,7 @@ def test_a_missing_part_of_a_kept_head_is_not_drawn(folder: Path) -> None:
         Model.from_pretrained(folder, "masked-lm")
 
 
-@pytest.mark.filterwarnings("ignore:transformers cannot share")
+@pytest.mark.filterwarnings("ignore:transformers cannot hold")
 def test_own_form_is_exact(tmp_path: Path) -> None:
     Model(small_config(sharing="ffn")).save_pretrained(tmp_path / "own")
     (tmp_path / "own" / MANIFEST).unlink()

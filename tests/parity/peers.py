@@ -11,17 +11,10 @@ import transformers
 from torch import Tensor, nn
 
 from litebert.config import Head
+from litebert.model.heads import HEADS
 from litebert.model.model import Model, ModelOutput
 
-SHARED_HEADS: tuple[Head, ...] = (
-    "none",
-    "pretraining",
-    "masked-lm",
-    "sequence-classification",
-    "token-classification",
-    "question-answering",
-    "multiple-choice",
-)
+SHARED_HEADS: tuple[Head, ...] = tuple(head for head, kind in HEADS.items() if kind.class_suffix)
 """The heads that both sides have."""
 
 _OUTPUTS: dict[Head, dict[str, str]] = {  # ours → theirs

@@ -3,7 +3,7 @@
 import difflib
 import statistics
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from litebert.config import ModelConfig
@@ -19,7 +19,7 @@ from litebert.model.cost import (
 from litebert.presets import PRESETS
 from litebert.runtime import available_memory
 
-__all__ = ["Plan", "Recommendation", "make_plan", "measure_speed", "recommend"]
+__all__ = ["Plan", "Recommendation", "make_plan", "measure_plan", "measure_speed", "recommend"]
 
 LADDER = ("albert-mini", "albert-base", "albert-large", "albert-xlarge", "albert-xxlarge")
 """What `recommend` chooses from, small to large."""
@@ -89,13 +89,12 @@ def preset_config(name: str) -> ModelConfig:
     return PRESETS[name].config
 
 
-def make_plan(preset: str, batch: int, length: int, recompute: bool = False, measure: bool = True) -> Plan:
-    """Say what pretraining `preset` at this shape takes; with `measure`, run a few steps to see how fast it is."""
+def make_plan(preset: str, batch: int, length: int, recompute: bool = False) -> Plan:
+    """Say what pretraining `preset` at this shape takes, by arithmetic alone."""
     config = preset_config(preset)
     if length > config.max_positions:
         raise RequestError(f"{preset} reads at most {config.max_positions} tokens, so length {length} cannot work")
     plain, recomputing = (training_memory(config, batch, length, choice) for choice in (False, True))
-    speed = measure_speed(config, batch, length, recompute) if measure else None
     return Plan(
         preset=preset,
         batch=batch,
@@ -106,8 +105,14 @@ def make_plan(preset: str, batch: int, length: int, recompute: bool = False, mea
         flops_per_token=training_flops(config, length),
         memory=plain,
         memory_recomputing=recomputing,
-        tokens_per_second=speed,
+        tokens_per_second=None,
     )
+
+
+def measure_plan(plan: Plan) -> Plan:
+    """The same plan with the speed of this machine, from a few real steps."""
+    speed = measure_speed(preset_config(plan.preset), plan.batch, plan.length, plan.recompute)
+    return replace(plan, tokens_per_second=speed)
 
 
 def measure_speed(config: ModelConfig, batch: int, length: int, recompute: bool = False) -> float | None:

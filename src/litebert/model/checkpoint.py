@@ -215,7 +215,7 @@ def write_folder(
     tokenizer: "Tokenizer | None" = None,
     expand_sharing: bool = False,
 ) -> Path:
-    """Write a model folder: all of it or nothing."""
+    """Write a model folder; `folders.replace_folder` says how it comes to stand complete."""
     expand_sharing = expand_sharing and not is_expressible(config) and is_expressible(config, expand_sharing=True)
     expressible = is_expressible(config, expand_sharing)
     note = _export_note(config, head, expand_sharing)
@@ -250,7 +250,8 @@ def _export_note(config: ModelConfig, head: Head, expand_sharing: bool) -> str:
     if expand_sharing:
         return f"sharing '{config.sharing}' was written out layer by layer: transformers opens it, but no longer shares"
     if not is_expressible(config):
-        return f"transformers cannot share '{config.sharing}': saved in litebert's own form, which litebert alone opens"
+        shape = f"{config.family}, sharing '{config.sharing}', E {config.embedding_size}, H {config.hidden_size}"
+        return f"transformers cannot hold this encoder ({shape}): saved in litebert's own form, for litebert alone"
     if HEADS[head].class_suffix is None:
         return "transformers has no head with answerability: it opens the encoder of this folder, litebert opens all"
     return ""
