@@ -1,6 +1,8 @@
 """What tests share: small shapes, and inputs with padding and token types."""
 
 import os
+import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,8 @@ import torch
 from torch import Tensor
 
 from litebert.config import ModelConfig
+from litebert.text.tokenizer import Tokenizer
+from litebert.text.vocabulary import VocabularyConfig, train_vocabulary
 
 torch.set_num_threads(1)  # the runner already uses every core
 
@@ -40,6 +44,46 @@ def small_inputs(config: ModelConfig, batch: int = 3, tokens: int = 17, seed: in
         ids[row, length:] = config.pad_token_id
         types[row, length // 2 : length] = 1
     return {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
+
+
+PARTS = {
+    "who": "the river|an old captain|my neighbour Anna|every student|a café|the naïve king|nobody|two sailors",
+    "did": "crossed|painted|remembered|was looking for|carried away|translated|measured|gave back|believed in",
+    "what": "the bridge|three apples|her father's letter|the city of light|a (small) boat|€ 5 – or £ 6|good advice",
+    "korean": "저는 밥을 먹었습니다|한국어를 공부합니다|오늘 날씨가 좋아요|친구와 학교에 갔어요|영화가 정말 재미있었다",
+    "chinese": "今天天气很好|我喜欢学习中文|他们在北京工作|这本书很有意思|房间不大但是很干净",
+    "year": "1984|1990|1999|2000|2004",
+}
+FRAMES = [
+    "{who} {did} {what}, and {who} {did} {what}.",
+    "In {year}, {who} {did} {what}; in {year}, {year}, and {year}, {number},{number} {what}.",
+    'When {who} {did} {number} of them, "{what}" was what {who} {did} - twice.',
+    "{korean} {korean}. {korean}!",
+    "{chinese}，{chinese}。",
+]
+
+
+def make_sentences(count: int, seed: int = 0) -> Iterator[str]:
+    """Draw English, Korean and Chinese sentences, some with numbers; the same ones for the same seed."""
+    generator = random.Random(seed)
+
+    def fill(frame: str) -> str:
+        while "{" in frame:
+            before, _, rest = frame.partition("{")
+            name, _, after = rest.partition("}")
+            choices = PARTS[name].split("|") if name in PARTS else [str(generator.randrange(1000))]
+            frame = before + generator.choice(choices) + after
+        return frame
+
+    for number in range(count):
+        sentence = fill(FRAMES[number % len(FRAMES)])
+        yield sentence[0].upper() + sentence[1:]
+
+
+@pytest.fixture(scope="session")
+def small_tokenizer() -> Tokenizer:
+    """A SentencePiece tokenizer of 400 pieces."""
+    return train_vocabulary(make_sentences(1000), VocabularyConfig(vocab_size=400, coverage=1.0))
 
 
 @pytest.fixture

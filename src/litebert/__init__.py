@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from litebert.batch import Batch as Batch
     from litebert.config import ModelConfig as ModelConfig
+    from litebert.corpus.corpus import Corpus as Corpus
+    from litebert.corpus.stream import BatchStream as BatchStream
+    from litebert.corpus.stream import StreamConfig as StreamConfig
     from litebert.errors import FolderError as FolderError
     from litebert.errors import LitebertError as LitebertError
     from litebert.inference.pipelines import load as load
@@ -17,15 +20,30 @@ if TYPE_CHECKING:
     from litebert.text.tokenizer import Tokenizer as Tokenizer
 
 __version__ = "0.1.0"
-__all__ = ["PRESETS", "Batch", "FolderError", "LitebertError", "Model", "ModelConfig", "Tokenizer", "load"]
+__all__ = [
+    "PRESETS",
+    "Batch",
+    "BatchStream",
+    "Corpus",
+    "FolderError",
+    "LitebertError",
+    "Model",
+    "ModelConfig",
+    "StreamConfig",
+    "Tokenizer",
+    "load",
+]
 
 _HOMES = {
     "Batch": "litebert.batch",
+    "BatchStream": "litebert.corpus.stream",
+    "Corpus": "litebert.corpus.corpus",
     "FolderError": "litebert.errors",
     "LitebertError": "litebert.errors",
     "Model": "litebert.model.model",
     "ModelConfig": "litebert.config",
     "PRESETS": "litebert.presets",
+    "StreamConfig": "litebert.corpus.stream",
     "Tokenizer": "litebert.text.tokenizer",
     "load": "litebert.inference.pipelines",
 }

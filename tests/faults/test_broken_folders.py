@@ -1,6 +1,7 @@
 """A broken or hostile folder gives one clear sentence that names the file, and never a crash or a running pickle."""
 
 import json
+import multiprocessing
 import os
 import pickle
 import random
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from sentencepiece import sentencepiece_model_pb2 as protocol
 
 from litebert.errors import FolderError, LitebertError
 from litebert.model.model import Model
@@ -354,7 +356,7 @@ def run_campaign(tmp_path: Path, name: str, count: int) -> tuple[int, int]:
     """Open a folder `count` times with one mutated file; count refusals and loads. Anything else is a failure."""
     folder = tmp_path / "model"
     (tmp_path / "vocab.txt").write_text("\n".join(PIECES), encoding="utf-8")
-    tokenizer = Tokenizer.from_vocabulary(tmp_path / "vocab.txt")
+    tokenizer = Tokenizer.from_pretrained(tmp_path / "vocab.txt")
     Model(small_config(), "pretraining").save_pretrained(folder, tokenizer)
     (folder / MANIFEST).unlink()
     good = (folder / name).read_bytes()
@@ -387,3 +389,80 @@ def test_mutated_files(tmp_path: Path, name: str) -> None:
 def test_mutated_files_by_the_thousand(tmp_path: Path, name: str) -> None:
     refused, loaded = run_campaign(tmp_path, name, 2500)
     print(f"{name}: {refused} refused, {loaded} loaded, 0 crashes of 2500")
+
+
+def change_model(good: bytes, generator: random.Random) -> bytes:
+    """Change what a model says, so that it stays a model in form."""
+    proto: Any = protocol.ModelProto.FromString(good)  # type: ignore[attr-defined]
+    piece = generator.choice(proto.pieces)
+    match generator.randrange(7):
+        case 0:
+            piece.piece = generator.choice(["", "▁", "<unk>", "[MASK]", "0,", "▁٣,", "1▁2,", "\x00", "x" * 5000, "²,"])
+        case 1:
+            piece.score = generator.choice([float("nan"), float("inf"), float("-inf"), 1e30, -1e30, 0.0])
+        case 2:
+            piece.type = generator.randrange(1, 7)
+        case 3:
+            field = generator.choice(["unk_id", "pad_id", "model_type", "vocab_size"])
+            setattr(proto.trainer_spec, field, generator.choice([1, 2, 3, 4]))
+        case 4:
+            field = generator.choice(["add_dummy_prefix", "remove_extra_whitespaces", "escape_whitespaces"])
+            setattr(proto.normalizer_spec, field, False)
+        case 5:
+            proto.normalizer_spec.precompiled_charsmap = mutate(proto.normalizer_spec.precompiled_charsmap, generator)
+        case _:
+            place = generator.randrange(len(proto.pieces))
+            del proto.pieces[place : place + generator.randrange(1, 400)]
+    return bytes(proto.SerializeToString())
+
+
+def use_mutated_models(good: bytes, folder: Path, count: int, seed: int) -> None:
+    """Read and use mutated SentencePiece models, and write down how many were refused and loaded."""
+    generator = random.Random(seed)
+    (folder / "out").mkdir(exist_ok=True)
+    refused = loaded = 0
+    for number in range(count):
+        # The pieces come first, then the settings, then a long table for the normalization.
+        size = generator.choice([1000, 10_000, len(good)])
+        data = mutate(good[:size], generator) + good[size:] if number % 2 else change_model(good, generator)
+        (folder / "spiece.model").write_bytes(data)
+        begin = time.perf_counter()
+        try:
+            tokenizer = Tokenizer.from_pretrained(folder)
+            tokenizer.encode(["The river, [MASK] 1990, 한국어 \x00 ½", ""])
+            for span in tokenizer.spans("The river, 1990, 한국어 \u1112\u1161 ½"):
+                assert 0 <= span.begin <= span.end <= 30
+            tokenizer.decode([5, 20, 30])
+            if number % 20 == 0:
+                tokenizer.write_files(folder / "out")
+            loaded += 1
+        except LitebertError:
+            refused += 1
+        assert time.perf_counter() - begin < 5
+    (folder / "result.json").write_text(json.dumps([refused, loaded]))
+
+
+def run_model_campaign(tokenizer: Tokenizer, folder: Path, count: int, seed: int = 1) -> tuple[int, int]:
+    """Do so in a process of its own, because the library is C++ and could take pytest with it."""
+    tokenizer.write_files(folder)
+    good = (folder / "spiece.model").read_bytes()
+    (folder / "tokenizer.json").unlink()
+    child = multiprocessing.get_context("spawn").Process(target=use_mutated_models, args=(good, folder, count, seed))
+    child.start()
+    child.join(60 + count)
+    assert child.exitcode == 0, f"exit code {child.exitcode}; the file is in {folder}"
+    refused, loaded = json.loads((folder / "result.json").read_text())
+    assert refused + loaded == count
+    return refused, loaded
+
+
+def test_mutated_sentencepiece_models(small_tokenizer: Tokenizer, tmp_path: Path) -> None:
+    refused, loaded = run_model_campaign(small_tokenizer, tmp_path, 200)
+    assert refused > 40
+    assert loaded > 20
+
+
+@pytest.mark.soak
+def test_mutated_sentencepiece_models_by_the_thousand(small_tokenizer: Tokenizer, tmp_path: Path) -> None:
+    refused, loaded = run_model_campaign(small_tokenizer, tmp_path, 10_000, seed=2)
+    print(f"spiece.model: {refused} refused, {loaded} loaded, 0 crashes of 10000")

@@ -17,7 +17,7 @@ from tests.text.test_tokenizer import PIECES
 @pytest.fixture
 def tokenizer(tmp_path: Path) -> Tokenizer:
     (tmp_path / "vocab.txt").write_text("\n".join(PIECES), encoding="utf-8")
-    return Tokenizer.from_vocabulary(tmp_path / "vocab.txt")
+    return Tokenizer.from_pretrained(tmp_path / "vocab.txt")
 
 
 def test_fill_mask_equals_transformers(tmp_path: Path, tokenizer: Tokenizer) -> None:

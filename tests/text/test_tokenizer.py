@@ -38,7 +38,7 @@ def vocabulary(tmp_path: Path) -> Path:
 
 
 def test_word_pieces(vocabulary: Path) -> None:
-    tokenizer = Tokenizer.from_vocabulary(vocabulary)
+    tokenizer = Tokenizer.from_pretrained(vocabulary)
     encoded = tokenizer.encode(["The cats", "unfair"], ["mat", "今天"])
     assert encoded.input_ids.tolist() == [[2, 5, 6, 10, 3, 9, 3], [2, 11, 12, 3, 13, 14, 3]]
     assert encoded.token_type_ids.tolist() == [[0, 0, 0, 0, 0, 1, 1], [0, 0, 0, 0, 1, 1, 1]]
@@ -47,22 +47,22 @@ def test_word_pieces(vocabulary: Path) -> None:
 
 
 def test_padding_and_cutting(vocabulary: Path) -> None:
-    encoded = Tokenizer.from_vocabulary(vocabulary).encode(["the cat sat on the mat", "cat"], max_length=5)
+    encoded = Tokenizer.from_pretrained(vocabulary).encode(["the cat sat on the mat", "cat"], max_length=5)
     assert encoded.input_ids.tolist() == [[2, 5, 6, 7, 3], [2, 6, 3, 0, 0]]
     assert encoded.attention_mask.tolist() == [[1] * 5, [1, 1, 1, 0, 0]]
-    assert Tokenizer.from_vocabulary(vocabulary).encode([]).input_ids.shape == (0, 0)
+    assert Tokenizer.from_pretrained(vocabulary).encode([]).input_ids.shape == (0, 0)
 
 
 def test_pieces_that_are_line_separators_keep_their_place(tmp_path: Path) -> None:
     file = tmp_path / "vocab.txt"
     file.write_text("\n".join([*PIECES[:5], "\u2028", "\x85", "after"]), encoding="utf-8")
-    assert Tokenizer.from_vocabulary(file).encode(["after"]).input_ids.tolist() == [[2, 7, 3]]
+    assert Tokenizer.from_pretrained(file).encode(["after"]).input_ids.tolist() == [[2, 7, 3]]
 
 
 def test_auto_tokenizer_gives_the_same_ids(vocabulary: Path, tmp_path: Path) -> None:
     from transformers import AutoTokenizer
 
-    tokenizer = Tokenizer.from_vocabulary(vocabulary)
+    tokenizer = Tokenizer.from_pretrained(vocabulary)
     Model(small_config(vocab_size=len(PIECES))).save_pretrained(tmp_path / "model", tokenizer)
     theirs = AutoTokenizer.from_pretrained(tmp_path / "model")
     again = Tokenizer.from_pretrained(tmp_path / "model")
@@ -84,10 +84,10 @@ def test_a_damaged_tokenizer_is_named(tmp_path: Path, content: str) -> None:
 
 def test_faults(tmp_path: Path, vocabulary: Path) -> None:
     (tmp_path / "empty").mkdir()
-    with pytest.raises(FolderError, match=r"tokenizer\.json or vocab\.txt is missing"):
+    with pytest.raises(FolderError, match=r"tokenizer\.json, spiece\.model or vocab\.txt is missing"):
         Tokenizer.from_pretrained(tmp_path / "empty")
     with pytest.raises(RequestError, match="do not make pairs"):
-        Tokenizer.from_vocabulary(vocabulary).encode(["a"], ["b", "c"])
+        Tokenizer.from_pretrained(vocabulary).encode(["a"], ["b", "c"])
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"auto_map": {"AutoTokenizer": "x.Y"}}))
     with pytest.raises(FolderError, match="auto_map"):
         Tokenizer.from_pretrained(tmp_path)

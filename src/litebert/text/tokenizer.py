@@ -1,27 +1,27 @@
 """`Tokenizer`: text to ids and back, as the folder of a model says.
 
-It reads `tokenizer.json` (what transformers and litebert write) and BERT's `vocab.txt`, with the tokenizers library.
+It reads Google's `spiece.model` (with sentencepiece), `tokenizer.json` and BERT's `vocab.txt` (with the tokenizers
+library). Where a folder holds both of the former, `tokenizer.json` is what counts, and `spiece.model` is used, being
+several times faster, if litebert wrote the two together.
 """
 
-import contextlib
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import tokenizers
 from numpy.typing import NDArray
-from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
-from litebert.errors import FolderError, LitebertError, RequestError
-from litebert.folders import read_json, read_text
+from litebert.errors import FolderError, RequestError
+from litebert.folders import hash_file, read_json
 from litebert.hub import resolve
+from litebert.text.engine import SPECIAL_TOKENS, Engine, Span, TokenizersEngine, wordpiece_engine
+from litebert.text.spiece import SpieceEngine
 
 __all__ = ["Encoded", "Tokenizer"]
 
-_SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+_HASHES = "litebert_hashes"
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,10 @@ class Encoded:
 class Tokenizer:
     """Text in, ids out."""
 
-    def __init__(self, backend: tokenizers.Tokenizer, settings: dict[str, Any] | None = None) -> None:
-        self._backend = backend
+    def __init__(self, engine: Engine, settings: dict[str, Any] | None = None) -> None:
+        self._engine = engine
         self._settings = settings or {}
-        self._ids = {token: self._special_id(token) for token in _SPECIAL}
+        self._ids = {token: self._special_id(token) for token in SPECIAL_TOKENS}
 
     def _special_id(self, token: str) -> int:
         """The id of a special token, which a folder may call otherwise (`<pad>` for `[PAD]`)."""
@@ -47,63 +47,63 @@ class Tokenizer:
         given = self._settings.get(f"{bare}_token")
         given = given.get("content") if isinstance(given, dict) else given
         for name in (given, token, f"<{bare}>"):
-            found = self._backend.token_to_id(name) if isinstance(name, str) else None
+            found = self._engine.id_of(name) if isinstance(name, str) else None
             if found is not None:
                 return found
         raise RequestError(f"the vocabulary has no {token}")
 
     @classmethod
     def from_pretrained(cls, name: str | Path, revision: str | None = None) -> "Tokenizer":
-        """Open the tokenizer of a folder or of a hub model."""
+        """Open the tokenizer of a folder or hub model, or a file: `spiece.model`, `tokenizer.json` or `vocab.txt`."""
+        file = Path(name)
+        if file.is_file():
+            return cls._open(file.parent, file, {})
         folder = resolve(name, revision)
         settings = _read_settings(folder / "tokenizer_config.json")
-        if (folder / "tokenizer.json").exists():
-            file = folder / "tokenizer.json"
-            text = read_text(file)
-            with _refusing(f"{file} is damaged or no tokenizer"):
-                tokenizer = cls(tokenizers.Tokenizer.from_str(text), settings)
-                tokenizer.encode(["a word", "字"])  # some faults show only in use
-            return tokenizer
-        if (folder / "vocab.txt").exists():
-            return cls.from_vocabulary(folder / "vocab.txt", settings)
-        raise FolderError(f"{folder} has no tokenizer: tokenizer.json or vocab.txt is missing")
+        if (folder / "spiece.model").exists() and _written_together(folder, settings):
+            return cls._open(folder, folder / "spiece.model", settings)
+        for file in (folder / "tokenizer.json", folder / "spiece.model", folder / "vocab.txt"):
+            if file.exists():
+                return cls._open(folder, file, settings)
+        raise FolderError(f"{folder} has no tokenizer: tokenizer.json, spiece.model or vocab.txt is missing")
 
     @classmethod
-    def from_vocabulary(cls, file: Path, settings: dict[str, Any] | None = None) -> "Tokenizer":
-        """Make BERT's WordPiece tokenizer from its list of pieces, one a line, and transformers' settings for it."""
-        settings = {"do_lower_case": True, **(settings or {}), "tokenizer_class": "BertTokenizer"}
-        # Not splitlines(): real vocabularies hold U+2028 and the like as pieces.
-        pieces = read_text(file).removesuffix("\n").split("\n")
-        ids = {piece.rstrip("\r"): i for i, piece in enumerate(pieces)}
-        missing = [token for token in _SPECIAL if token not in ids]
-        if missing:
-            raise FolderError(f"{file} is no BERT vocabulary: {missing[0]} is not in it")
-        backend = tokenizers.Tokenizer(models.WordPiece(ids, unk_token="[UNK]", max_input_chars_per_word=100))
-        accents = settings.get("strip_accents")
-        backend.normalizer = normalizers.BertNormalizer(
-            lowercase=bool(settings["do_lower_case"]),
-            strip_accents=None if accents is None else bool(accents),
-            handle_chinese_chars=bool(settings.get("tokenize_chinese_chars", True)),
-        )
-        backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-        backend.decoder = decoders.WordPiece(prefix="##")
-        backend.post_processor = processors.TemplateProcessing(
-            single="[CLS] $A [SEP]",
-            pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-            special_tokens=[("[CLS]", ids["[CLS]"]), ("[SEP]", ids["[SEP]"])],
-        )
-        backend.add_special_tokens(list(_SPECIAL))
-        return cls(backend, settings)
+    def _open(cls, folder: Path, file: Path, settings: dict[str, Any]) -> "Tokenizer":
+        settings = {key: value for key, value in settings.items() if key != _HASHES}
+        try:
+            if file.suffix == ".model":
+                return cls(SpieceEngine.from_file(file, settings), settings)
+            if file.suffix == ".json":
+                return cls(TokenizersEngine.from_json(file), settings)
+            settings = {"do_lower_case": True, **settings, "tokenizer_class": "BertTokenizer"}
+            return cls(wordpiece_engine(file, settings), settings)
+        except RequestError as error:
+            raise FolderError(f"{file} is no tokenizer of an ALBERT or BERT: {error}") from None
 
     @property
     def vocab_size(self) -> int:
         """Number of pieces."""
-        return self._backend.get_vocab_size()
+        return self._engine.vocab_size
 
     @property
     def pad_id(self) -> int:
         """Id of the padding."""
         return self._ids["[PAD]"]
+
+    @property
+    def unknown_id(self) -> int:
+        """Id of what the vocabulary has no piece for."""
+        return self._ids["[UNK]"]
+
+    @property
+    def cls_id(self) -> int:
+        """Id of [CLS], with which every sequence begins."""
+        return self._ids["[CLS]"]
+
+    @property
+    def sep_id(self) -> int:
+        """Id of [SEP], with which every segment ends."""
+        return self._ids["[SEP]"]
 
     @property
     def mask_id(self) -> int:
@@ -115,48 +115,98 @@ class Tokenizer:
         """How the mask is written in text."""
         return self.piece(self.mask_id)
 
+    @property
+    def special_ids(self) -> list[int]:
+        """Ids of the five special tokens."""
+        return list(self._ids.values())
+
+    @property
+    def continues(self) -> str:
+        """What a piece that continues a word begins with (`##`); empty if ▁ marks pieces that begin one."""
+        return self._engine.continues
+
     def piece(self, token_id: int) -> str:
         """The piece that an id stands for."""
-        return self._backend.id_to_token(token_id) or ""
+        return self._engine.piece(token_id)
 
     def encode(self, texts: list[str], pairs: list[str] | None = None, max_length: int = 512) -> Encoded:
-        """Encode texts, or pairs of texts, with [CLS] and [SEP], cut to `max_length`."""
+        """Encode texts or pairs with [CLS] and [SEP], cut to `max_length`: of a pair, the longer text first."""
         if pairs is not None and len(pairs) != len(texts):
             raise RequestError(f"{len(texts)} texts and {len(pairs)} second texts do not make pairs")
         if max_length < 4:
             raise RequestError(f"max_length {max_length} leaves no room for text beside [CLS] and [SEP]")
-        inputs: list[Any] = list(texts) if pairs is None else list(zip(texts, pairs, strict=True))
-        with _refusing("the tokenizer cannot encode this text", RequestError):
-            self._backend.enable_truncation(max_length)
-            self._backend.no_padding()
-            rows = self._backend.encode_batch(inputs)
-        width = max((len(row.ids) for row in rows), default=0)
-        shape = (len(rows), width)
+        firsts = self._engine.encode(texts)
+        seconds = None if pairs is None else self._engine.encode(pairs)
+        rows, splits = [], []
+        for i, first in enumerate(firsts):
+            if seconds is None:
+                row = [self.cls_id, *first[: max_length - 2], self.sep_id]
+                splits.append(len(row))
+            else:
+                keep_first, keep_second = _fit_pair(len(first), len(seconds[i]), max_length - 3)
+                row = [self.cls_id, *first[:keep_first], self.sep_id, *seconds[i][:keep_second], self.sep_id]
+                splits.append(keep_first + 2)
+            rows.append(row)
+        shape = (len(rows), max(map(len, rows), default=0))
         encoded = Encoded(np.full(shape, self.pad_id), np.zeros(shape, np.int64), np.zeros(shape, np.int64))
         for i, row in enumerate(rows):
-            count = len(row.ids)
-            encoded.input_ids[i, :count] = row.ids
-            encoded.attention_mask[i, :count] = 1
-            encoded.token_type_ids[i, :count] = row.type_ids
+            encoded.input_ids[i, : len(row)] = row
+            encoded.attention_mask[i, : len(row)] = 1
+            encoded.token_type_ids[i, splits[i] : len(row)] = 1
         return encoded
+
+    def encode_plain(self, texts: list[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Encode a corpus: ids of all texts, one after the other, and how many each has. Nothing in it is special."""
+        return self._engine.encode_plain(texts)
+
+    def spans(self, text: str) -> list[Span]:
+        """The pieces of a text, with the characters of the original that each stands for."""
+        return self._engine.spans(text)
 
     def decode(self, ids: list[int]) -> str:
         """Ids back to text, without special tokens."""
-        return self._backend.decode(ids)
+        return self._engine.decode(ids)
 
     def write_files(self, folder: Path) -> None:
-        """Write `tokenizer.json` and `tokenizer_config.json`, so that AutoTokenizer gives the same ids."""
-        self._backend.no_truncation()
-        (folder / "tokenizer.json").write_text(self._backend.to_str(pretty=True), encoding="utf-8")
-        names = {f"{token[1:-1].lower()}_token": self.piece(self._ids[token]) for token in _SPECIAL}
+        """Write files with which AutoTokenizer gives the same ids: JSON, settings, `spiece.model` if there is one."""
+        engine = self._engine
+        file = folder / "tokenizer.json"
+        file.write_text(engine.backend().to_str(pretty=True), encoding="utf-8")
+        names = {f"{token[1:-1].lower()}_token": self.piece(self._ids[token]) for token in SPECIAL_TOKENS}
         settings = {
             "tokenizer_class": "PreTrainedTokenizerFast",
             **self._settings,
             **names,
             "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
         }
+        if isinstance(engine, SpieceEngine):
+            engine.write_model(folder)
+            settings |= vars(engine.clean_up)
+            settings[_HASHES] = {name: hash_file(folder / name) for name in ("tokenizer.json", "spiece.model")}
         text = json.dumps(settings, indent=2, ensure_ascii=False) + "\n"
         (folder / "tokenizer_config.json").write_text(text, encoding="utf-8")
+
+
+def _fit_pair(first: int, second: int, room: int) -> tuple[int, int]:
+    """How many tokens of two texts to keep: the longer one gives way until both are equally long.
+
+    >>> _fit_pair(10, 3, 8), _fit_pair(3, 10, 8), _fit_pair(10, 9, 7), _fit_pair(2, 3, 8)
+    ((5, 3), (3, 5), (4, 3), (2, 3))
+    """
+    if first + second <= room:
+        return first, second
+    if first > second:
+        return _fit_pair(second, first, room)[::-1]
+    shorter = min(first, room // 2)
+    return shorter, room - shorter
+
+
+def _written_together(folder: Path, settings: dict[str, Any]) -> bool:
+    """Whether litebert wrote `spiece.model` and `tokenizer.json`, and nobody has changed one of them."""
+    hashes = settings.get(_HASHES)
+    if not isinstance(hashes, dict) or set(hashes) != {"tokenizer.json", "spiece.model"}:
+        return False
+    return all((folder / name).is_file() and hash_file(folder / name) == value for name, value in hashes.items())
 
 
 def _read_settings(path: Path) -> dict[str, Any]:
@@ -166,15 +216,3 @@ def _read_settings(path: Path) -> dict[str, Any]:
     if "auto_map" in settings:
         raise FolderError(f"{path} asks to run code that lies in the folder (auto_map); litebert never does that")
     return settings
-
-
-@contextlib.contextmanager
-def _refusing(what: str, kind: type[LitebertError] = FolderError) -> Iterator[None]:
-    """Turn whatever the tokenizers library throws, panics of its Rust code too, into one sentence."""
-    try:
-        yield
-    except (KeyboardInterrupt, SystemExit, MemoryError):
-        raise
-    except BaseException as error:
-        reason = str(error).partition("\n")[0][:200]
-        raise kind(f"{what} ({reason})") from None

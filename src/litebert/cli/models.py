@@ -1,41 +1,13 @@
-"""The command line: one Typer app; every command imports its room only when it runs."""
+"""`litebert models` and `litebert plan`: the family, and what a run of one of its members needs."""
 
-import json
-import sys
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from litebert import __version__
-from litebert.errors import LitebertError
+from litebert.cli.app import app
+from litebert.cli.options import Json, print_json
 
-__all__ = ["app", "main"]
-
-app = typer.Typer(
-    help="Lite language encoders: from raw text to a trained, small and fast ALBERT or BERT.",
-    epilog="Start with:  litebert models   ·   litebert plan albert-mini --batch 32 --length 128",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
-
-
-def _version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"litebert {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _options(
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
-    ] = False,
-) -> None:
-    pass
+__all__ = ["models", "plan"]
 
 
 @app.command(epilog="Example:  litebert models --json")
@@ -45,7 +17,7 @@ def models(as_json: Json = False) -> None:
 
     rows = show.family()
     if as_json:
-        _print_json(rows)
+        print_json(rows)
     else:
         show.print_family(rows)
 
@@ -78,7 +50,7 @@ def plan(
         seconds, size = quantities.parse_duration(budget), quantities.parse_corpus(corpus)
         _prepare(compiled)
         advice = planner.recommend(seconds, size)
-        _print_json(vars(advice)) if as_json else show.print_recommendation(advice)
+        print_json(vars(advice)) if as_json else show.print_recommendation(advice)
         return
     if preset is None:
         raise typer.BadParameter("name a preset of `litebert models`, or give --budget and --corpus")
@@ -88,7 +60,7 @@ def plan(
         _prepare(compiled)
         result = planner.measure_plan(result)
     if as_json:
-        _print_json(result.as_json() | {"seconds": None if count is None else result.seconds(count)})
+        print_json(result.as_json() | {"seconds": None if count is None else result.seconds(count)})
     else:
         show.print_plan(result, count)
 
@@ -103,18 +75,3 @@ def _prepare(compiled: bool) -> None:
         from litebert.model.kernels import use_compiled
 
         use_compiled(True)
-
-
-def _print_json(value: Any) -> None:
-    typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
-
-
-def main() -> None:
-    """Run the app; an error that a user can mend is one sentence and exit code 1."""
-    try:
-        app()
-    except LitebertError as error:
-        if "--debug" in sys.argv:
-            raise
-        typer.echo(f"litebert: {error}", err=True)
-        sys.exit(1)

@@ -1,0 +1,122 @@
+"""`litebert prepare` and `litebert lint`: from sources to a corpus, and a look at what the model will be fed."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from litebert.cli.app import app
+from litebert.cli.options import Columns, Json, SkipBad, Sources, checked, open_reader, print_json, said_bad
+
+if TYPE_CHECKING:
+    from litebert.corpus.lint import Report
+
+__all__ = ["lint", "prepare"]
+
+_MARKS = {"good": "[green]✓[/]", "look": "[yellow]![/]", "bad": "[red]✗[/]"}
+
+
+@app.command(epilog="Example:  litebert prepare books/ wiki.jsonl.gz --tokenizer my-tokenizer --out my-corpus")
+def prepare(
+    sources: Sources = None,
+    tokenizer: Annotated[str, typer.Option("--tokenizer", "-t", help="A folder, a hub name, or a file.")] = "tokenizer",
+    out: Annotated[Path, typer.Option("--out", "-o", help="The folder to write.")] = Path("corpus"),
+    deduplicate: Annotated[bool, typer.Option(help="Drop documents that repeat an earlier one exactly.")] = True,
+    held_out: Annotated[float, typer.Option(help="Share of the documents to keep for evaluation.")] = 0.01,
+    shard_tokens: Annotated[int, typer.Option(help="Tokens of a shard.")] = 1 << 23,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes on this machine; all cores if not given.")
+    ] = None,
+    scheduler: Annotated[str | None, typer.Option(help="Run on the Dask cluster at this address instead.")] = None,
+    column: Columns = None,
+    skip_bad: SkipBad = False,
+    as_json: Json = False,
+) -> None:
+    """Turn text into shards of ids. Interrupted, the same command goes on; more workers give the same bytes."""
+    import os
+
+    from litebert.cli.progress import showing_progress
+    from litebert.corpus import prepare as preparation
+    from litebert.corpus.corpus import HELD_OUT, TRAIN, Corpus
+    from litebert.text.tokenizer import Tokenizer
+
+    config = checked(preparation.PrepareConfig, deduplicate=deduplicate, held_out=held_out, shard_tokens=shard_tokens)
+    reader = open_reader(sources, column, skip_bad)
+    num_workers = workers or len(os.sched_getaffinity(0))
+    with showing_progress("preparing", reader.bytes_total, quiet=as_json) as show:
+
+        def on_progress(so_far: preparation.Summary) -> None:
+            show(reader.bytes_read, f"{so_far.documents_read:,} documents, {so_far.characters / 1e6:,.0f} M characters")
+
+        summary = preparation.prepare(
+            reader, Tokenizer.from_pretrained(tokenizer), out, config, num_workers, scheduler, on_progress
+        )
+    corpus = Corpus.open(out, verify=False)
+    tokens = {split: corpus.num_tokens(split) for split in (TRAIN, HELD_OUT)}
+    if as_json:
+        print_json({"folder": str(out), "tokens": tokens, **summary.as_json()})
+        return
+    typer.echo(
+        f"{out}: {tokens[TRAIN]:,} tokens to train on, {tokens[HELD_OUT]:,} held out, from {summary.documents_read:,} "
+        f"documents; {summary.duplicates:,} duplicates dropped{said_bad(summary.bad_records)}"
+    )
+    if not tokens[HELD_OUT] and held_out:
+        typer.echo("No document was held out: with so few, choose a larger --held-out.", err=True)
+    typer.echo(f"Next:  litebert lint {out}")
+
+
+@app.command(epilog="Example:  litebert lint my-corpus --length 128")
+def lint(
+    folder: Annotated[Path, typer.Argument(help="A corpus that `litebert prepare` made.")],
+    length: Annotated[int, typer.Option(help="Tokens in a sequence.")] = 128,
+    pairs: Annotated[str, typer.Option(help="What is asked about two segments: sop, nsp or none.")] = "sop",
+    mask_rate: Annotated[float, typer.Option(help="Share of the tokens that are masked.")] = 0.15,
+    max_ngram: Annotated[int, typer.Option(help="Longest run of words that is masked together.")] = 3,
+    packing: Annotated[bool, typer.Option(help="Put several short sequences into one row.")] = True,
+    seed: Annotated[int, typer.Option(help="Another seed gives other batches.")] = 0,
+    sequences: Annotated[int, typer.Option(min=1, help="How many to look at.")] = 20_000,
+    tokenizer: Annotated[Path | None, typer.Option(help="Check that the corpus was made with this folder's.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Look at what a model will be fed: masks, labels, leaks, lengths, unknown words, duplicates."""
+    from litebert.corpus import lint as linting
+    from litebert.corpus.corpus import Corpus
+    from litebert.corpus.stream import StreamConfig
+
+    config = checked(
+        StreamConfig,
+        length=length,
+        pairs=pairs,
+        mask_rate=mask_rate,
+        max_ngram=max_ngram,
+        packing=packing,
+        seed=seed,
+    )
+    corpus = Corpus.open(folder)
+    if tokenizer is not None:
+        corpus.check_tokenizer(tokenizer)
+    report = linting.lint(corpus, config, sequences)
+    if as_json:
+        print_json(report.as_json())
+    else:
+        _print_report(report, corpus.manifest)
+    if report.verdict == "bad":
+        raise typer.Exit(1)
+
+
+def _print_report(report: "Report", manifest: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    console = Console()
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for finding in report.findings:
+        advice = f"\n[bold]{escape(finding.advice)}[/]" if finding.advice else ""
+        table.add_row(_MARKS[finding.verdict], finding.name, escape(finding.words) + advice)
+    for example in report.examples:
+        label, _, text = example.partition(": ")
+        console.print(f"[bold]{label}[/]  {escape(text)}\n", highlight=False)
+    console.print(table)
+    bad = [finding.name for finding in report.findings if finding.verdict == "bad"]
+    console.print(f"\n{'Bad: ' + ', '.join(bad) + '.' if bad else 'Nothing is wrong with what the model will be fed.'}")

@@ -1,0 +1,60 @@
+"""Options that several commands have, and what they do with them."""
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from litebert.errors import RequestError
+
+if TYPE_CHECKING:
+    from litebert.text.sources import Reader
+
+__all__ = ["Columns", "Json", "SkipBad", "Sources", "checked", "open_reader", "print_json", "said_bad"]
+
+Config = TypeVar("Config")
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
+Sources = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help="Files, folders, patterns, - for standard input, hf:NAME[:CONFIG][:SPLIT], or builtin:documentation, the "
+        "English documentation on this machine, which is also the default.",
+    ),
+]
+Columns = Annotated[
+    list[str] | None, typer.Option("--column", "-c", help="The column with the text; repeat it for alternatives.")
+]
+SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave bad records out and count them.")]
+
+
+def open_reader(sources: list[str] | None, columns: list[str] | None, skip_bad: bool) -> "Reader":
+    """Open what the arguments name."""
+    from litebert.text.sources import Reader, ReadOptions, find_sources
+
+    if not sources:
+        typer.echo("no source is named: reading builtin:documentation, the documentation on this machine", err=True)
+    found = find_sources(sources or ["builtin:documentation"])
+    return Reader(found, ReadOptions(columns=tuple(columns or ["text"]), skip_bad=skip_bad))
+
+
+def checked(kind: type[Config], **settings: Any) -> Config:
+    """Make a configuration; what is wrong with an option is said in one sentence."""
+    from pydantic import ValidationError
+
+    from litebert.config import explain
+
+    try:
+        return kind(**settings)
+    except ValidationError as error:
+        raise RequestError(explain(error)) from None
+
+
+def said_bad(count: int) -> str:
+    """How many bad records were left out, if any."""
+    return f" ({count:,} bad records were left out)" if count else ""
+
+
+def print_json(value: Any) -> None:
+    """Print JSON for machines, with letters of every language as they are."""
+    typer.echo(json.dumps(value, indent=2, ensure_ascii=False))

@@ -1,0 +1,61 @@
+"""Progress of long work: a bar with an ETA on a terminal, one line now and then elsewhere; always on standard error."""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+__all__ = ["Show", "showing_progress"]
+
+_SECONDS_BETWEEN_LINES = 10.0
+
+
+class Show(Protocol):
+    """Takes how much is done, of a total that was given before, and some words about it."""
+
+    def __call__(self, done: int, words: str) -> None:
+        """Show it."""
+
+
+@contextmanager
+def showing_progress(title: str, total: int | None, quiet: bool = False) -> Iterator[Show]:
+    """Show progress while the block runs."""
+    if quiet:
+        yield lambda done, words: None
+    elif not sys.stderr.isatty():
+        yield _lines(title, total)
+    else:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f} %"),
+            TextColumn("{task.fields[words]}"),
+            TimeElapsedColumn(),
+            TextColumn("ETA"),
+            TimeRemainingColumn(),
+        )
+        with Progress(*columns, console=Console(stderr=True)) as progress:
+            task = progress.add_task(title, total=total, words="")
+            yield lambda done, words: progress.update(task, completed=done, words=words)
+            if total is not None:
+                progress.update(task, completed=total)
+
+
+def _lines(title: str, total: int | None) -> Show:
+    begun = last = time.monotonic()
+
+    def show(done: int, words: str) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last < _SECONDS_BETWEEN_LINES:
+            return
+        last = now
+        share = f"{done / total:.0%} " if total else ""
+        left = f", {(now - begun) * (total - done) / done:.0f} s left" if total and done else ""
+        print(f"{title}: {share}{words}{left}", file=sys.stderr, flush=True)
+
+    return show

@@ -1,0 +1,189 @@
+"""SentencePiece as ALBERT uses it: Google's `spiece.model` read exactly, quick, with places in the original text.
+
+Text is cleaned up, then encoded by the sentencepiece library. One rule of Google's code comes on top: a piece that ends
+in a digit and a comma is encoded again without the comma, so that numbers look alike wherever they stand.
+"""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import sentencepiece
+import tokenizers
+from numpy.typing import NDArray
+from sentencepiece import sentencepiece_model_pb2 as protocol
+
+from litebert.errors import RequestError
+from litebert.folders import read_bytes
+from litebert.text.cleanup import CleanUp
+from litebert.text.engine import Span, refusing
+
+__all__ = ["SpieceEngine"]
+
+_SPACE = "▁"
+_MAX_BYTES = 64_000_000
+
+
+class SpieceEngine:
+    """A SentencePiece model and the clean-up before it."""
+
+    def __init__(self, model: bytes, clean_up: CleanUp, name: str = "the SentencePiece model") -> None:
+        self.model = model
+        self.clean_up = clean_up
+        sentencepiece.SetMinLogLevel(2)
+        with refusing(f"{name} is damaged or no SentencePiece model"):
+            self.proto: Any = protocol.ModelProto.FromString(model)  # type: ignore[attr-defined]
+            self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+            self._processor.encode("a word 字")
+            self._pieces = [str(piece.piece) for piece in self.proto.pieces]
+            self._split_commas = self._find_number_commas()
+        self._ids = {piece: i for i, piece in enumerate(self._pieces)}
+        kinds = type(self.proto).SentencePiece
+        self.control_ids = [
+            i for i, piece in enumerate(self.proto.pieces) if piece.type in (kinds.CONTROL, kinds.UNKNOWN)
+        ]
+        names = sorted((self._pieces[i] for i in self.control_ids), key=len, reverse=True)
+        self._written_out = re.compile("(" + "|".join(map(re.escape, names)) + ")")
+
+    @classmethod
+    def from_file(cls, file: Path, settings: dict[str, Any]) -> "SpieceEngine":
+        """Read a `spiece.model`, with transformers' settings for it."""
+        clean_up = CleanUp(bool(settings.get("do_lower_case", True)), bool(settings.get("keep_accents", False)))
+        return cls(read_bytes(file, _MAX_BYTES), clean_up, str(file))
+
+    def _find_number_commas(self) -> dict[int, list[tuple[int, str]]]:
+        """What the pieces that end in a digit and a comma are replaced with: ids, and the characters of each."""
+        replaced = {}
+        for i, piece in enumerate(self._pieces):
+            if len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit():
+                parts = self._processor.encode(piece[:-1].replace(_SPACE, ""), return_type=str)
+                if not piece.startswith(_SPACE) and parts and parts[0].startswith(_SPACE):
+                    parts = ([parts[0][1:]] if len(parts[0]) > 1 else []) + parts[1:]
+                parts.append(",")
+                ids = [self._processor.piece_to_id(part) for part in parts]
+                if "".join(parts) != piece:  # in models that put no space before the first word
+                    parts = [piece.removesuffix("".join(parts[1:])), *parts[1:]]
+                replaced[i] = list(zip(ids, parts, strict=True))
+        return replaced
+
+    @property
+    def vocab_size(self) -> int:
+        return len(self._pieces)
+
+    @property
+    def continues(self) -> str:
+        return ""
+
+    @property
+    def number_commas(self) -> dict[int, list[int]]:
+        """Pieces that end in a digit and a comma, and what stands for them."""
+        return {token: [part for part, _ in parts] for token, parts in self._split_commas.items()}
+
+    @property
+    def composes(self) -> bool:
+        """Whether the model's own table puts letters together (NFKC), as the parts of a Korean syllable."""
+        return bool(self._processor.normalize("\u1100\u1161").endswith("가"))
+
+    def piece(self, token_id: int) -> str:
+        return self._pieces[token_id] if 0 <= token_id < len(self._pieces) else ""
+
+    def id_of(self, piece: str) -> int | None:
+        return self._ids.get(piece)
+
+    def encode(self, texts: list[str]) -> list[list[int]]:
+        # The pattern has one group, so that every second part is a special token.
+        parts = [self._written_out.split(text) for text in texts]
+        ids, counts = self.encode_plain([part for row in parts for part in row[::2]])
+        pieces = iter(np.split(ids, np.cumsum(counts)[:-1]))
+        rows: list[list[int]] = []
+        for row in parts:
+            rows.append(next(pieces).tolist())
+            for special in row[1::2]:
+                rows[-1] += [self._ids[special], *next(pieces).tolist()]
+        return rows
+
+    def encode_plain(self, texts: list[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        clean = [self.clean_up.clean(text) for text in texts]
+        with refusing("the tokenizer cannot encode this text", RequestError):
+            rows = self._processor.encode(clean, num_threads=1, return_type="numpy")
+        counts = np.fromiter((row.size for row in rows), np.int64, len(rows))
+        ids = np.concatenate(rows) if rows else np.zeros(0, np.int32)
+        if self._split_commas:
+            found = np.flatnonzero(np.isin(ids, list(self._split_commas)))
+            if found.size:
+                return self._split_number_commas(ids, counts, found)
+        return ids, counts
+
+    def _split_number_commas(
+        self, ids: NDArray[np.int32], counts: NDArray[np.int64], found: NDArray[np.intp]
+    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        parts: list[Any] = []
+        counts, row_ends, done = counts.copy(), np.cumsum(counts), 0
+        for place in found.tolist():
+            replacement = [part for part, _ in self._split_commas[int(ids[place])]]
+            parts += [ids[done:place], np.asarray(replacement, np.int32)]
+            counts[np.searchsorted(row_ends, place, side="right")] += len(replacement) - 1
+            done = place + 1
+        return np.concatenate([*parts, ids[done:]]), counts
+
+    def spans(self, text: str) -> list[Span]:
+        spans: list[Span] = []
+        done = 0
+        for number, part in enumerate(self._written_out.split(text)):
+            if number % 2:
+                spans.append(Span(self._ids[part], part, done, done + len(part)))
+            else:
+                with refusing("the tokenizer cannot place its pieces in this text", RequestError):
+                    spans += self._plain_spans(part, done)
+            done += len(part)
+        return spans
+
+    def _plain_spans(self, text: str, shift: int) -> list[Span]:
+        """Spans of a text without special tokens, which begins `shift` characters after the original."""
+        clean, origins = self.clean_up.clean_with_origins(text)
+        if not clean:
+            return []
+        # Where each character that SentencePiece sees begins in the clean text; one more for the end.
+        normal, begins = self._processor.normalize(clean, with_offsets=True)
+        spans: list[Span] = []
+        at = 0
+        for piece in self._processor.encode(clean, return_type=str):
+            token = self._processor.piece_to_id(piece)
+            for part_id, part in self._parts(token, piece):
+                first = at + (part.startswith(_SPACE) and len(part) > 1)
+                at += len(part)
+                if part == _SPACE:  # stands for white space or for the beginning: no characters of its own
+                    place = origins[begins[at]] if begins[at] < len(origins) else len(text)
+                    spans.append(Span(part_id, part, place + shift, place + shift))
+                    continue
+                begin = begins[first]
+                after = at
+                while begins[after] <= begin < len(clean) - 1:  # one character that became several
+                    after += 1
+                last = max(begin, begins[after] - 1)
+                spans.append(Span(part_id, part, origins[begin] + shift, origins[last] + 1 + shift))
+        if at != len(normal):
+            raise RequestError("the SentencePiece model writes its pieces otherwise than the text: they have no places")
+        return spans
+
+    def _parts(self, token: int, piece: str) -> list[tuple[int, str]]:
+        return self._split_commas.get(token, [(token, piece)])
+
+    def decode(self, ids: list[int]) -> str:
+        wrong = [token for token in ids if not 0 <= token < len(self._pieces)]
+        if wrong:
+            raise RequestError(f"the vocabulary has no id {wrong[0]}; ids are 0 to {len(self._pieces) - 1}")
+        control = set(self.control_ids)
+        with refusing("the tokenizer cannot decode these ids", RequestError):
+            return str(self._processor.decode([token for token in ids if token not in control]))
+
+    def backend(self) -> tokenizers.Tokenizer:
+        from litebert.text.conversion import convert
+
+        with refusing("the SentencePiece model cannot be written as tokenizer.json", RequestError):
+            return convert(self)
+
+    def write_model(self, folder: Path) -> None:
+        """Write `spiece.model`, byte for byte what was read."""
+        (folder / "spiece.model").write_bytes(self.model)

@@ -1,0 +1,192 @@
+"""Lint finds what is wrong with what a model is fed: each fault is planted, and found."""
+
+import dataclasses
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from litebert.batch import NO_LABEL, Batch
+from litebert.corpus.corpus import TRAIN, Corpus
+from litebert.corpus.lint import Report, examine, lint
+from litebert.corpus.stream import BatchStream, StreamConfig
+from litebert.corpus.unfolding import show_sequence, unfold
+from litebert.text.tokenizer import Tokenizer
+from tests.corpus.conftest import make_documents, prepare_documents
+
+CONFIG = StreamConfig(length=96)
+
+
+def bad(report: Report) -> set[str]:
+    """Names of the bad findings, which all say what to do."""
+    assert all(finding.advice for finding in report.findings if finding.verdict != "good")
+    return {finding.name for finding in report.findings if finding.verdict == "bad"}
+
+
+@pytest.fixture(scope="module")
+def large_corpus(small_tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    folder = tmp_path_factory.mktemp("large") / "corpus"
+    return prepare_documents(folder, make_documents(5000, seed=8), small_tokenizer)
+
+
+@pytest.mark.parametrize("pairs", ["sop", "nsp", "none"])
+@pytest.mark.parametrize("packing", [True, False])
+def test_our_own_stream_is_good(large_corpus: Corpus, pairs: str, packing: bool) -> None:
+    report = lint(large_corpus, StreamConfig(length=96, pairs=pairs, packing=packing))  # type: ignore[arg-type]
+    assert bad(report) == set()
+    assert report.measures.mask_rate == pytest.approx(0.15, abs=0.003)
+    assert report.measures.torn_words == 0
+    assert len(report.examples) == 12
+    if pairs == "sop":
+        assert report.measures.mixed_documents == 0
+        assert report.measures.border_accuracy == pytest.approx(0.5, abs=0.02)
+
+
+def sentences_of(corpus: Corpus) -> Iterator[list[list[int]]]:
+    for shard in corpus.shards[TRAIN]:
+        for number in range(shard.document_ends.size):
+            yield [sentence.tolist() for sentence in shard.document(number)]
+
+
+def make_batch(rows: list[tuple[list[int], list[int], int]], tokenizer: Tokenizer, length: int) -> Batch:
+    """A batch of pairs, made by hand, with 15 % of single tokens masked."""
+    generator = np.random.default_rng(len(rows))
+    shape = (len(rows), length)
+    ids, mask = np.full(shape, tokenizer.pad_id), np.zeros(shape, np.int64)
+    positions, labels = np.full((len(rows), length), -1), np.full((len(rows), length), NO_LABEL)
+    for row, (first, second, _) in enumerate(rows):
+        line = [tokenizer.cls_id, *first, tokenizer.sep_id, *second, tokenizer.sep_id]
+        ids[row, : len(line)], mask[row, : len(line)] = line, 1
+        places = [i for i in range(1, len(line) - 1) if i != len(first) + 1 and generator.random() < 0.15]
+        positions[row, : len(places)], labels[row, : len(places)] = places, [line[i] for i in places]
+        ids[row, places] = tokenizer.mask_id
+    return Batch(
+        input_ids=torch.from_numpy(ids),
+        attention_mask=torch.from_numpy(mask),
+        masked_positions=torch.from_numpy(positions),
+        masked_labels=torch.from_numpy(labels),
+        sentence_labels=torch.tensor([label for _, _, label in rows]),
+    )
+
+
+def truncated_pairs(corpus: Corpus, length: int) -> Iterator[Batch]:
+    """What a careless script makes: sentences beyond the length, their end cut off, then half of the pairs swapped."""
+    generator = random.Random(0)
+    rows = []
+    for sentences in sentences_of(corpus):
+        room = length - 3
+        while len(sentences) > 1:
+            taken = 2
+            while taken < len(sentences) and sum(map(len, sentences[:taken])) < room:
+                taken += 1
+            cut = generator.randint(1, taken - 1)
+            first = [token for sentence in sentences[:cut] for token in sentence][: room - 1]
+            second = [token for sentence in sentences[cut:taken] for token in sentence][: room - len(first)]
+            swapped = generator.random() < 0.5
+            rows.append((second, first, 1) if swapped else (first, second, 0))
+            sentences = sentences[taken:]
+    for begin in range(0, len(rows), 64):
+        yield make_batch(rows[begin : begin + 64], corpus.tokenizer, length)
+
+
+def test_labels_that_can_be_read_off_the_borders(large_corpus: Corpus) -> None:
+    report = examine(truncated_pairs(large_corpus, 96), large_corpus, "sop")
+    assert "borders" in bad(report)
+    assert report.measures.border_accuracy is not None
+    assert report.measures.border_accuracy > 0.6
+    assert "n-grams" in bad(report)  # single tokens were masked, and words torn
+
+
+def test_a_masking_rate_of_four_percent(large_corpus: Corpus) -> None:
+    report = lint(large_corpus, StreamConfig(length=96, mask_rate=0.04))
+    assert bad(report) == {"mask rate"}
+    assert report.measures.mask_rate == pytest.approx(0.04, abs=0.002)
+
+
+def test_nsp_that_leaks_into_sop(large_corpus: Corpus) -> None:
+    """Google's way with single sentences: a segment of another document, labelled as swapped."""
+    stream = BatchStream(large_corpus, StreamConfig(length=96, pairs="nsp"))
+    report = examine(stream.epoch(64), large_corpus, "sop")
+    assert bad(report) == {"documents"}
+    assert report.measures.mixed_documents == pytest.approx(0.5, abs=0.05)
+
+
+def test_a_stream_with_one_label(large_corpus: Corpus) -> None:
+    def one_label() -> Iterator[Batch]:
+        for batch in BatchStream(large_corpus, CONFIG).epoch(64):
+            assert batch.sentence_labels is not None
+            labels = torch.where(batch.sentence_labels == NO_LABEL, NO_LABEL, 0)
+            yield dataclasses.replace(batch, sentence_labels=labels)
+
+    assert bad(examine(one_label(), large_corpus, "sop")) == {"labels", "borders"}
+
+
+def test_a_corpus_of_single_sentences_has_no_labels(small_tokenizer: Tokenizer, tmp_path: Path) -> None:
+    documents = [f"Nobody remembered number {number}." for number in range(500)]
+    report = lint(prepare_documents(tmp_path / "c", documents, small_tokenizer), CONFIG)
+    assert bad(report) == {"labels"}
+    assert report.measures.num_pairs == 0
+
+
+def test_duplicated_documents(small_tokenizer: Tokenizer, tmp_path: Path) -> None:
+    documents = make_documents(700, seed=3)
+    repeated = documents + documents[:300]
+    corpus = prepare_documents(tmp_path / "c", repeated, small_tokenizer, deduplicate=False)
+    report = lint(corpus, CONFIG)
+    assert bad(report) == {"duplicates"}
+    assert report.measures.duplicates == pytest.approx(0.3, abs=0.02)
+    mended = prepare_documents(tmp_path / "d", repeated, small_tokenizer)
+    assert lint(mended, CONFIG).measures.duplicates == 0
+
+
+def test_text_that_the_tokenizer_does_not_know(small_tokenizer: Tokenizer, tmp_path: Path) -> None:
+    documents = [f"Слово {number} было там. Потом другое." for number in range(300)]
+    report = lint(prepare_documents(tmp_path / "c", documents, small_tokenizer), CONFIG)
+    assert "unknown" in bad(report)
+
+
+def test_replacements_that_are_not_80_10_10(large_corpus: Corpus) -> None:
+    def all_masks() -> Iterator[Batch]:
+        for batch in BatchStream(large_corpus, CONFIG).epoch(64):
+            ids = torch.where(batch.token_labels() != NO_LABEL, large_corpus.tokenizer.mask_id, batch.input_ids)
+            yield dataclasses.replace(batch, input_ids=ids)
+
+    assert bad(examine(all_masks(), large_corpus, "sop")) == {"80/10/10"}
+
+
+def test_examples_show_what_is_hidden(small_corpus: Corpus) -> None:
+    tokenizer = small_corpus.tokenizer
+    for sequence in list(unfold(BatchStream(small_corpus, CONFIG).epoch(8), tokenizer.sep_id))[:50]:
+        text = show_sequence(sequence, tokenizer)
+        assert text.startswith("[CLS]")
+        assert text.endswith("[SEP]")
+        assert text.count("⟦") == int(sequence.masked.sum())
+        plain = tokenizer.decode(sequence.original.tolist()).split()
+        assert len(plain) > 0
+
+
+def run_lint(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run([sys.executable, "-m", "litebert", "lint", *arguments], capture_output=True, text=True)
+
+
+def test_the_command(small_corpus: Corpus, tmp_path: Path, small_tokenizer: Tokenizer) -> None:
+    good = run_lint(str(small_corpus.folder), "--length", "96")
+    assert good.returncode == 0, good.stdout + good.stderr
+    assert "Nothing is wrong" in good.stdout
+    failing = run_lint(str(small_corpus.folder), "--length", "96", "--mask-rate", "0.04")
+    assert failing.returncode == 1
+    assert "Bad: mask rate." in failing.stdout
+    small_tokenizer.write_files(tmp_path)
+    (tmp_path / "spiece.model").write_bytes(b"another")
+    other = run_lint(str(small_corpus.folder), "--tokenizer", str(tmp_path))
+    assert other.returncode == 1
+    assert other.stderr.startswith("litebert: ")
+    assert "another tokenizer" in other.stderr
+    missing = run_lint(str(tmp_path / "nothing"))
+    assert missing.returncode == 1
+    assert missing.stderr.count("\n") == 1

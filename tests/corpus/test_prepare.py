@@ -1,0 +1,320 @@
+"""Preparation: the same bytes from any workers, after any kill; duplicates, held-out documents, and faults."""
+
+import hashlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+from distributed import LocalCluster
+
+from litebert.corpus.corpus import HELD_OUT, TRAIN, Corpus
+from litebert.corpus.duplicates import DigestSet
+from litebert.corpus.prepare import PrepareConfig, prepare
+from litebert.errors import LitebertError, RequestError
+from litebert.text.sources import Reader, ReadOptions, find_sources
+from litebert.text.tokenizer import Tokenizer
+from tests.corpus.conftest import make_documents, prepare_documents, write_documents
+
+SETTINGS = PrepareConfig(shard_tokens=40_000, held_out=0.03)
+
+
+def fingerprint(folder: Path) -> dict[str, str]:
+    """Hashes of all files."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """3 MB of documents, a fifth of them repeated: some chunks, some shards."""
+    documents = make_documents(6000, seed=5)
+    return write_documents(tmp_path_factory.mktemp("source") / "text.jsonl", documents + documents[::5])
+
+
+@pytest.fixture(scope="module")
+def tokenizer_folder(small_tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tokenizer")
+    small_tokenizer.write_files(folder)
+    return folder
+
+
+def run(source: Path, tokenizer: Tokenizer, out: Path, **arguments: object) -> Path:
+    prepare(Reader(find_sources([str(source)])), tokenizer, out, SETTINGS, **arguments)  # type: ignore[arg-type]
+    return out
+
+
+@pytest.fixture(scope="module")
+def expected(source: Path, small_tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What one uninterrupted process makes."""
+    return fingerprint(run(source, small_tokenizer, tmp_path_factory.mktemp("expected") / "corpus"))
+
+
+@pytest.mark.parametrize("num_workers", [2, 4])
+def test_any_number_of_workers_gives_the_same_bytes(
+    source: Path, small_tokenizer: Tokenizer, expected: dict[str, str], tmp_path: Path, num_workers: int
+) -> None:
+    assert len(expected) > 8
+    assert fingerprint(run(source, small_tokenizer, tmp_path / "c", num_workers=num_workers)) == expected
+
+
+def test_a_cluster_gives_the_same_bytes_although_a_worker_dies(
+    source: Path, small_tokenizer: Tokenizer, expected: dict[str, str], tmp_path: Path
+) -> None:
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, host="127.0.0.1") as cluster:
+        killed: list[int] = []
+
+        def kill(_: object) -> None:
+            if not killed:
+                killed.append(next(worker.pid for worker in cluster.workers.values()))
+                os.kill(killed[0], signal.SIGKILL)
+
+        address = cluster.scheduler_address
+        assert (
+            fingerprint(run(source, small_tokenizer, tmp_path / "c", scheduler=address, on_progress=kill)) == expected
+        )
+        assert killed
+
+
+def command(source: Path, tokenizer: Path, out: Path, workers: int) -> list[str]:
+    options = [
+        "--tokenizer",
+        tokenizer,
+        "--out",
+        out,
+        "--workers",
+        workers,
+        "--shard-tokens",
+        40_000,
+        "--held-out",
+        0.03,
+    ]
+    return [sys.executable, "-m", "litebert", "prepare", *map(str, [source, *options])]
+
+
+def kill_and_go_on(source: Path, tokenizer: Path, out: Path, workers: int, num_shards: int) -> None:
+    """Kill preparation when it has so many shards, then run it to its end."""
+    process = subprocess.Popen(command(source, tokenizer, out, workers), stderr=subprocess.DEVNULL)
+    while process.poll() is None and len(list(out.glob("train-*.shard"))) < num_shards:
+        time.sleep(0.002)
+    process.kill()
+    process.wait()
+    finished = subprocess.run(command(source, tokenizer, out, workers), capture_output=True, text=True)
+    already = "already holds a corpus" in finished.stderr  # it was faster than the kill
+    assert finished.returncode == 0 or already, finished.stderr
+
+
+def test_a_killed_preparation_goes_on(
+    source: Path, tokenizer_folder: Path, expected: dict[str, str], tmp_path: Path
+) -> None:
+    kill_and_go_on(source, tokenizer_folder, tmp_path / "c", 1, 2)
+    assert fingerprint(tmp_path / "c") == expected
+
+
+@pytest.mark.soak
+def test_preparations_killed_twenty_times(
+    source: Path, tokenizer_folder: Path, expected: dict[str, str], tmp_path: Path
+) -> None:
+    equal = 0
+    for number in range(20):
+        out = tmp_path / str(number)
+        kill_and_go_on(source, tokenizer_folder, out, 1 + number % 2, number % 5)
+        equal += fingerprint(out) == expected
+    print(f"preparations killed with SIGKILL and continued: {equal}/20 with the same bytes")
+    assert equal == 20
+
+
+@pytest.mark.soak
+def test_workers_killed_twenty_times(
+    source: Path, tokenizer_folder: Path, expected: dict[str, str], tmp_path: Path
+) -> None:
+    """Row 11 of the faults."""
+    equal = num_killed = 0
+    for number in range(20):
+        out = tmp_path / str(number)
+        process = psutil.Popen(command(source, tokenizer_folder, out, 2), stderr=subprocess.DEVNULL)
+        while process.poll() is None and len(list(out.glob("train-*.shard*"))) < 1 + number % 3:
+            time.sleep(0.002)
+        workers = [child for child in process.children() if "spawn_main" in " ".join(child.cmdline())]
+        if workers:
+            workers[number % len(workers)].kill()
+            num_killed += 1
+        assert process.wait() == 0
+        equal += fingerprint(out) == expected
+    print(f"workers killed: {num_killed}; preparations with the same bytes: {equal}/20")
+    assert equal == 20
+    assert num_killed >= 15
+
+
+def test_duplicates_and_empty_documents_are_dropped(small_tokenizer: Tokenizer, tmp_path: Path) -> None:
+    documents = make_documents(50)
+    corpus = prepare_documents(
+        tmp_path / "c", [*documents, "", *documents[:20], f"  {documents[3]}\n"], small_tokenizer, held_out=0.0
+    )
+    assert corpus.manifest["counts"]["duplicates"] == 21
+    assert sum(shard.document_ends.size for shard in corpus.shards[TRAIN]) == 50
+    kept = prepare_documents(tmp_path / "k", documents * 2, small_tokenizer, held_out=0.0, deduplicate=False)
+    assert kept.num_tokens() == 2 * corpus.num_tokens()
+
+
+def test_the_set_of_digests_is_a_set() -> None:
+    generator = np.random.default_rng(1)
+    values = generator.integers(0, 1 << 63, 150_000, dtype=np.uint64)
+    digests, plain = DigestSet(), set[int]()
+    for value in [*values.tolist(), *values[::7].tolist()]:
+        assert digests.add(value) == (value not in plain)
+        plain.add(value)
+    assert len(digests) == len(plain)
+
+
+def test_documents_are_held_out_by_their_hash(small_tokenizer: Tokenizer, tmp_path: Path) -> None:
+    documents = make_documents(2000)
+    corpus = prepare_documents(tmp_path / "a", documents, small_tokenizer, held_out=0.1)
+    counts = {split: sum(shard.document_ends.size for shard in corpus.shards[split]) for split in (TRAIN, HELD_OUT)}
+    assert counts[TRAIN] + counts[HELD_OUT] == 2000
+    assert 150 < counts[HELD_OUT] < 250
+
+    def held_out(corpus: Corpus) -> set[bytes]:
+        shards = corpus.shards[HELD_OUT]
+        return {np.concatenate(s.document(i)).tobytes() for s in shards for i in range(s.document_ends.size)}
+
+    # The side of a document depends on nothing but its text.
+    backwards = prepare_documents(tmp_path / "b", documents[::-1][:1500], small_tokenizer, held_out=0.1)
+    assert held_out(backwards) < held_out(corpus)
+
+
+def test_parts_of_a_long_document_lie_on_one_side(small_tokenizer: Tokenizer, tmp_path: Path) -> None:
+    texts = [" ".join(f"Number {number} was there, {i} times." for i in range(200)) for number in range(100, 160)]
+    source = write_documents(tmp_path / "long.jsonl", texts)
+    reader = Reader(find_sources([str(source)]), ReadOptions(max_document_chars=1000))
+    prepare(reader, small_tokenizer, tmp_path / "c", PrepareConfig(held_out=0.4))
+    corpus = Corpus.open(tmp_path / "c")
+    sides: dict[str, set[str]] = {}
+    for split in (TRAIN, HELD_OUT):
+        for shard in corpus.shards[split]:
+            text = " ".join(small_tokenizer.decode(shard.tokens.tolist()).split())
+            sides[split] = set(re.findall(r"number (\d+) was", text))
+    assert sum(map(len, sides.values())) == len(texts)
+    assert not sides[TRAIN] & sides[HELD_OUT]
+    assert min(map(len, sides.values())) > 10
+
+
+def test_what_stands_in_the_way(source: Path, small_tokenizer: Tokenizer, tmp_path: Path) -> None:
+    out = run(source, small_tokenizer, tmp_path / "c")
+    with pytest.raises(RequestError, match="already holds a corpus"):
+        run(source, small_tokenizer, out)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.txt").write_text("do not touch")
+    with pytest.raises(RequestError, match="is not empty"):
+        run(source, small_tokenizer, tmp_path / "full")
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(RequestError, match="is a file"):
+        run(source, small_tokenizer, tmp_path / "file")
+    empty = write_documents(tmp_path / "empty.jsonl", ["", " \n "])
+    with pytest.raises(RequestError, match="every document is empty"):
+        run(empty, small_tokenizer, tmp_path / "nothing")
+    assert not (tmp_path / "nothing").exists()
+    with pytest.raises(LitebertError, match="no Dask scheduler answers"):
+        run(source, small_tokenizer, tmp_path / "d", scheduler="tcp://127.0.0.1:9")
+
+
+class StoppedError(Exception):
+    """Stops a preparation from within."""
+
+
+def interrupt(source: Path, tokenizer: Tokenizer, out: Path) -> None:
+    """Stop after two shards, as an error would."""
+
+    def stop(_: object) -> None:
+        if len(list(out.glob("train-*.shard"))) >= 2:
+            raise StoppedError
+
+    with pytest.raises(StoppedError):
+        run(source, tokenizer, out, on_progress=stop)
+
+
+def test_going_on_needs_the_same_sources_and_settings(
+    source: Path, small_tokenizer: Tokenizer, tmp_path: Path, expected: dict[str, str]
+) -> None:
+    out = tmp_path / "c"
+    interrupt(source, small_tokenizer, out)
+    before = fingerprint(out)
+    with pytest.raises(RequestError, match="other settings"):
+        prepare(Reader(find_sources([str(source)])), small_tokenizer, out, PrepareConfig(held_out=0.5))
+    lines = source.read_text(encoding="utf-8").splitlines(keepends=True)
+    changed = tmp_path / "changed.jsonl"
+    for text in (lines[1:], lines[:10]):
+        changed.write_text("".join(text), encoding="utf-8")
+        with pytest.raises(RequestError, match="sources have changed"):
+            run(changed, small_tokenizer, out)
+    assert {name: value for name, value in fingerprint(out).items() if "partial" not in name} == {
+        name: value for name, value in before.items() if "partial" not in name
+    }
+    assert fingerprint(run(source, small_tokenizer, out)) == expected
+
+
+def test_a_bad_record_stops_and_loses_nothing(
+    source: Path, small_tokenizer: Tokenizer, tmp_path: Path, expected: dict[str, str]
+) -> None:
+    good = source.read_bytes()
+    lines = good.splitlines(keepends=True)
+    lines[5000] = b'{"text": "\xff"}\n'
+    mixed = tmp_path / "mixed.jsonl"
+    mixed.write_bytes(b"".join(lines))
+    with pytest.raises(LitebertError, match=r"mixed\.jsonl, line 5001, is not UTF-8"):
+        run(mixed, small_tokenizer, tmp_path / "c")
+    mixed.write_bytes(good)  # mended: the same command goes on
+    assert fingerprint(run(mixed, small_tokenizer, tmp_path / "c")) == expected
+
+
+def test_a_file_that_disappears(source: Path, small_tokenizer: Tokenizer, tmp_path: Path) -> None:
+    gone = tmp_path / "gone.jsonl"
+    gone.write_bytes(source.read_bytes())
+    reader = Reader(find_sources([str(source), str(gone)]))
+    gone.unlink()
+    with pytest.raises(LitebertError, match=r"gone\.jsonl cannot be read"):
+        prepare(reader, small_tokenizer, tmp_path / "c", SETTINGS)
+    gone.write_bytes(source.read_bytes())
+    prepare(reader, small_tokenizer, tmp_path / "c", SETTINGS)
+    assert Corpus.open(tmp_path / "c").manifest["counts"]["documents_read"] == 14_400
+
+
+FULL_DISK = """
+import resource, signal, sys
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
+sys.argv = {arguments!r}
+from litebert.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize("limit", [1_000, 30_000, 60_000])
+def test_a_disk_that_is_full(
+    source: Path, tokenizer_folder: Path, expected: dict[str, str], tmp_path: Path, limit: int
+) -> None:
+    """Files cannot grow beyond a limit, wherever it strikes: one sentence, and with more room the rest is made."""
+    arguments = ["litebert", *command(source, tokenizer_folder, tmp_path / "c", 1)[3:]]
+    code = FULL_DISK.format(limit=limit, arguments=arguments)
+    failed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert failed.returncode == 1
+    assert failed.stderr.strip().splitlines()[-1].startswith("litebert: cannot ")
+    assert "Traceback" not in failed.stderr
+    done = subprocess.run(command(source, tokenizer_folder, tmp_path / "c", 1), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert fingerprint(tmp_path / "c") == expected
+
+
+def test_the_manifest_tells_how_it_was_made(small_corpus: Corpus) -> None:
+    manifest = json.loads((small_corpus.folder / "manifest.json").read_text())
+    assert manifest["config"] == {"deduplicate": True, "held_out": 0.05, "shard_tokens": 60_000}
+    assert manifest["counts"]["documents_read"] == 1200
+    assert set(manifest["counts"]["scripts"]) >= {"LATIN", "HANGUL", "CJK"}
+    assert not (small_corpus.folder / "progress.json").exists()
