@@ -21,9 +21,12 @@ def test_help_is_quick() -> None:
     assert min(times) < 0.5
 
 
-@pytest.mark.parametrize("command", ["models", "plan"])
+@pytest.mark.parametrize(
+    "command",
+    ["models", "plan", "prepare", "lint", *(f"tokenizer {name}" for name in ("train", "inspect", "encode", "decode"))],
+)
 def test_every_command_shows_an_example(command: str) -> None:
-    result = run(command, "--help")
+    result = run(*command.split(), "--help")
     assert result.returncode == 0
     assert "Example:" in result.stdout
     assert f"litebert {command}" in result.stdout

@@ -101,7 +101,9 @@ def command(source: Path, tokenizer: Path, out: Path, workers: int) -> list[str]
 
 def kill_and_go_on(source: Path, tokenizer: Path, out: Path, workers: int, num_shards: int) -> None:
     """Kill preparation when it has so many shards, then run it to its end."""
-    process = subprocess.Popen(command(source, tokenizer, out, workers), stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        command(source, tokenizer, out, workers), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     while process.poll() is None and len(list(out.glob("train-*.shard"))) < num_shards:
         time.sleep(0.002)
     process.kill()
@@ -139,7 +141,9 @@ def test_workers_killed_twenty_times(
     equal = num_killed = 0
     for number in range(20):
         out = tmp_path / str(number)
-        process = psutil.Popen(command(source, tokenizer_folder, out, 2), stderr=subprocess.DEVNULL)
+        process = psutil.Popen(
+            command(source, tokenizer_folder, out, 2), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         while process.poll() is None and len(list(out.glob("train-*.shard*"))) < 1 + number % 3:
             time.sleep(0.002)
         workers = [child for child in process.children() if "spawn_main" in " ".join(child.cmdline())]

@@ -1,7 +1,9 @@
 """The stream of batches: the same for any number of ranks and workers, from any cursor on; and fit for the model."""
 
+import re
 from collections import Counter
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -204,6 +206,16 @@ def test_rows_hold_every_example_once_and_are_never_too_long(lengths: list[int],
     assert max(totals) <= 40
     if packing:  # best fit never leaves two rows that would go into one
         assert len(totals) < 2 or sum(sorted(totals)[:2]) > 40
+
+
+def test_the_example_of_the_guide(small_corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "corpus.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```python\n(.*?)```", guide, re.S)
+    (tmp_path / "my-corpus").symlink_to(small_corpus.folder)
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    exec(example, names)
+    assert names["again"][0].input_ids.shape == (16, 128)
 
 
 def test_wrong_shares_are_refused(small_corpus: Corpus) -> None:

@@ -48,9 +48,13 @@ def prepare(
         def on_progress(so_far: preparation.Summary) -> None:
             show(reader.bytes_read, f"{so_far.documents_read:,} documents, {so_far.characters / 1e6:,.0f} M characters")
 
-        summary = preparation.prepare(
-            reader, Tokenizer.from_pretrained(tokenizer), out, config, num_workers, scheduler, on_progress
-        )
+        try:
+            summary = preparation.prepare(
+                reader, Tokenizer.from_pretrained(tokenizer), out, config, num_workers, scheduler, on_progress
+            )
+        except KeyboardInterrupt:
+            typer.echo("litebert: interrupted; the same command goes on from the last complete shard", err=True)
+            raise typer.Exit(130) from None
     corpus = Corpus.open(out, verify=False)
     tokens = {split: corpus.num_tokens(split) for split in (TRAIN, HELD_OUT)}
     if as_json:

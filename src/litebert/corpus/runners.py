@@ -4,6 +4,8 @@ Results come back in the order of their items, and only so many items are under 
 """
 
 import contextlib
+import signal
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol, TypeVar
@@ -42,8 +44,8 @@ def open_runner(num_workers: int, scheduler: str | None) -> Iterator[Runner]:
     with contextlib.ExitStack() as stack, dask.config.set(settings):
         if scheduler is None:
             # A bare scheduler and its workers: no dashboard, nothing that listens beyond this machine.
-            cluster = stack.enter_context(
-                LocalCluster(  # type: ignore[no-untyped-call]
+            with _ignoring_interrupts():
+                cluster = LocalCluster(  # type: ignore[no-untyped-call]
                     n_workers=num_workers,
                     threads_per_worker=1,
                     processes=True,
@@ -52,11 +54,24 @@ def open_runner(num_workers: int, scheduler: str | None) -> Iterator[Runner]:
                     silence_logs=50,
                     memory_limit=0,
                 )
-            )
+            stack.enter_context(cluster)
             client = stack.enter_context(Client(cluster))  # type: ignore[no-untyped-call]
         else:
             client = stack.enter_context(_connect(Client, scheduler))
         yield _OnDask(client)
+
+
+@contextlib.contextmanager
+def _ignoring_interrupts() -> Iterator[None]:
+    """Ctrl-C reaches every process of a terminal; workers that start here leave it to this one."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _connect(client_type: Any, scheduler: str) -> Any:
