@@ -109,7 +109,8 @@ def machine() -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "python": platform.python_version(),
         **packages,
-        "command": " ".join(["python", *sys.argv]),
+        # Where files lay is nobody's business but this machine's.
+        "command": " ".join(["python", *(Path(word).name if Path(word).is_absolute() else word for word in sys.argv)]),
         "date": date.today().isoformat(),
     }
 

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import transformers
 
@@ -96,15 +97,15 @@ def test_standard_input_is_a_source(home: Path, tmp_path: Path) -> None:
         (["prepare", "nothing.txt"], 1, "nothing.txt cannot be read"),
         (["prepare", "{home}/empty"], 1, "holds no file that can be read"),
         (["prepare", "{home}/documents.jsonl", "--column", "body"], 1, "(there are: 'text')"),
-        (["prepare", "{home}/documents.jsonl", "--held-out", "0.9"], 1, "held_out"),
+        (["prepare", "{home}/documents.jsonl", "--held-out", "0.9"], 2, "--held-out"),
         (["prepare", "{home}/documents.jsonl", "--tokenizer", "{home}/empty"], 1, "has no tokenizer"),
         (["prepare", "{home}/documents.jsonl", "--workers", "0"], 2, "--workers"),
         (["prepare", "{home}/broken.jsonl.gz"], 1, "truncated or damaged"),
         (["prepare", "{home}/latin.txt"], 1, "is not UTF-8"),
         (["lint", "{home}"], 1, "is no corpus"),
-        (["lint", "{home}", "--pairs", "both"], 1, "pairs"),
+        (["lint", "{home}", "--pairs", "both"], 2, "--pairs"),
         (["tokenizer", "train", "{home}/documents.jsonl", "--vocab-size", "100000"], 1, "choose --vocab-size"),
-        (["tokenizer", "train", "{home}/documents.jsonl", "--form", "nfc"], 1, "form"),
+        (["tokenizer", "train", "{home}/documents.jsonl", "--form", "nfc"], 2, "--form"),
         (["tokenizer", "encode", "--tokenizer", "{home}/none/at/all"], 1, ""),
         (["tokenizer", "encode", "--tokenizer", "{home}/tok", "{home}/latin.txt"], 1, "line 1, is not UTF-8"),
         (["tokenizer", "decode", "--tokenizer", "{home}/tok", "{home}/text.txt"], 1, "line 1 holds no ids"),
@@ -130,20 +131,59 @@ def test_faults_are_one_sentence(
         assert [line for line in result.stderr.splitlines() if line.startswith("litebert: ")]
 
 
-def test_ctrl_c_says_how_to_go_on(home: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("moment", ["at the start", "in the middle"])
+def test_ctrl_c_says_how_to_go_on(home: Path, tmp_path: Path, moment: str) -> None:
     source = write_documents(tmp_path / "many.jsonl", make_documents(20_000, seed=4))
     command = [sys.executable, "-m", "litebert", "prepare", str(source), "-t", str(home / "tok"), "--workers", "2"]
     command += ["-o", str(tmp_path / "c"), "--shard-tokens", "50000"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    while not list(tmp_path.glob("c/train-*.shard")):
+    while moment == "in the middle" and not list(tmp_path.glob("c/train-*.shard")):
         time.sleep(0.01)
         assert process.poll() is None
+    while moment == "at the start" and len(psutil.Process(process.pid).children()) < 2:  # the workers are starting
+        time.sleep(0.01)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to workers, too
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 130
     assert "Traceback" not in errors
     assert "goes on" in errors
     assert run(*command[3:]).returncode == 0
+
+
+@pytest.mark.parametrize("command", ["models --json", "tokenizer encode {home}/text.txt -t {home}/tok", "--help"])
+def test_a_full_disk_behind_standard_output(home: Path, command: str) -> None:
+    with open("/dev/full", "wb") as full:
+        line = [sys.executable, "-m", "litebert", *command.format(home=home).split()]
+        done = subprocess.run(line, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1
+    assert done.stderr == "litebert: No space left on device; check the disk and the permissions\n"
+
+
+def test_closed_streams_and_other_encodings(home: Path) -> None:
+    for command in (f"tokenizer encode -t {home}/tok", f"prepare - -t {home}/tok -o {home}/closed"):
+        done = subprocess.run(f"{sys.executable} -m litebert {command} <&-", shell=True, capture_output=True, text=True)
+        assert done.stderr == "litebert: standard input is closed: name a file\n"
+    environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+    done = run("tokenizer", "encode", "-t", home / "tok", input="한국어", env=environment)
+    assert "한국어" in done.stdout.replace(" ", "")
+
+
+@pytest.mark.parametrize(
+    "line", ["[Infinity]", "[" * 100_000, "-1", "9" * 30, '{"ids": "12"}', "[1.5]", "[true]", "999"]
+)
+@pytest.mark.parametrize("file", ["spiece.model", "tokenizer.json"])
+def test_ids_that_are_none(home: Path, line: str, file: str) -> None:
+    done = run("tokenizer", "decode", "-t", home / "tok" / file, input=line)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_tokenizer_takes_no_folder_of_another(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    done = run("tokenizer", "train", home / "text.txt", "--vocab-size", 500, "--out", tmp_path)
+    assert done.returncode == 1
+    assert "holds config.json" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
 
 
 def test_a_reader_that_goes_away(home: Path) -> None:

@@ -62,12 +62,14 @@ def hash_file(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def verify_manifest(folder: Path) -> None:
+def verify_manifest(
+    folder: Path, max_bytes: int = 16_000_000, advice: str = f"restore it, or delete {MANIFEST}"
+) -> None:
     """Compare a folder with its manifest, if it has one; folders of other tools have none."""
     path = folder / MANIFEST
     if not path.exists():
         return
-    files = read_json(path).get("files")
+    files = read_json(path, max_bytes).get("files")
     if not isinstance(files, dict):
         raise FolderError(f"{path} must hold an object named 'files'")
     for name, expected in files.items():
@@ -77,9 +79,11 @@ def verify_manifest(folder: Path) -> None:
         try:
             if file.stat().st_size == expected.get("bytes") and hash_file(file) == expected.get("sha256"):
                 continue
-        except (OSError, ValueError):
+        except (FileNotFoundError, ValueError):
             raise FolderError(f"{file} is missing, though {MANIFEST} names it; save the folder again") from None
-        raise FolderError(f"{file} is not what {MANIFEST} says (damaged or changed): restore it, or delete {MANIFEST}")
+        except OSError as error:
+            raise FolderError(f"{file} cannot be read ({error.strerror}); check its permissions") from None
+        raise FolderError(f"{file} is not what {MANIFEST} says (damaged or changed): {advice}")
 
 
 @contextlib.contextmanager

@@ -52,14 +52,16 @@ def mask_words(segments: list[list[int]], rate: float, max_ngram: int, chances: 
         count = min(wanted, room[word])
         if not all(free[word : word + count]):
             continue
-        size = sum(sizes[word : word + count])
-        is_last = size > left
-        if is_last and chances.last(step) * size >= left:
+        possible = [sum(sizes[word : word + min(n, room[word])]) for n in range(1, max_ngram + 1)]
+        average = sum(size * weight for size, weight in zip(possible, weights, strict=True)) / sum(weights)
+        near_end = possible[-1] > left
+        is_last = near_end and average > left
+        if is_last and chances.last(step) * average >= left:
             break
         free[word : word + count] = [False] * count
         chosen.append((word, count))
-        left -= size
-        if is_last or left <= 0:
+        left -= average if near_end else possible[count - 1]
+        if is_last or left <= 1e-9:
             break
         wanted = next_ngram()
     return chosen

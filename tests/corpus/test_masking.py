@@ -135,6 +135,19 @@ def test_lengths_of_ngrams_follow_the_paper() -> None:
     assert MASK not in TABLE.ordinary_ids
 
 
+@pytest.mark.parametrize("num_words", [14, 40, 150])
+def test_lengths_of_ngrams_hold_for_short_examples(num_words: int) -> None:
+    """The last n-gram of an example is no shorter than others; only the end of a segment cuts some."""
+    generator = random.Random(3)
+    found = Counter[int]()
+    for _ in range(20_000):
+        chosen = mask_words([[1] * num_words], 0.15, 3, Chances.from_generator(generator))
+        found.update(count for _, count in chosen)
+    near_end = 2 / num_words
+    shares = [found[n] / found.total() for n in (1, 2, 3)]
+    assert shares == pytest.approx([6 / 11, 3 / 11, 2 / 11], abs=0.02 + 0.4 * near_end)
+
+
 def test_replacements_are_never_special() -> None:
     table = PieceTable(np.array([True] * 10), np.array([False] * 10), np.array([7, 8]))
     masked = mask_tokens(

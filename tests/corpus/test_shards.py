@@ -94,6 +94,7 @@ def test_a_corpus_with_another_tokenizer(corpus: Path, small_corpus: Corpus, tmp
     with pytest.raises(FolderError, match="another tokenizer"):
         small_corpus.check_tokenizer(tmp_path / "other")
     small_corpus.check_tokenizer(small_corpus.folder / "tokenizer")
+    small_corpus.check_tokenizer(small_corpus.folder / "tokenizer" / "spiece.model")
     shutil.rmtree(corpus / "tokenizer")
     shutil.copytree(tmp_path / "other", corpus / "tokenizer")
     with pytest.raises(FolderError, match="another tokenizer"):
@@ -106,6 +107,27 @@ def test_a_manifest_that_is_not_one(corpus: Path, change: dict) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
     with pytest.raises(FolderError, match=r"prepare"):
         Corpus.open(corpus)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("name", "../../outside.shard"),
+        ("name", 3),
+        ("tokens", "x"),
+        ("tokens", None),
+        ("sentences", 1),
+        ("sha256", "0"),
+    ],
+)
+def test_a_manifest_that_lies_about_a_shard(corpus: Path, key: str, value: object) -> None:
+    path = corpus / "manifest.json"
+    content = json.loads(path.read_text())
+    content["splits"]["train"][0][key] = value
+    path.write_text(json.dumps(content))
+    for verify in (True, False):
+        with pytest.raises(FolderError, match="prepare"):
+            Corpus.open(corpus, verify)
 
 
 def test_folders_that_are_no_corpus(tmp_path: Path) -> None:

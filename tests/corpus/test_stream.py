@@ -1,5 +1,6 @@
 """The stream of batches: the same for any number of ranks and workers, from any cursor on; and fit for the model."""
 
+import pickle
 import re
 from collections import Counter
 from itertools import islice
@@ -95,6 +96,14 @@ def test_workers_take_turns(small_corpus: Corpus) -> None:
     expected = [content(batch) for batch, _ in islice(stream.batches(8), 30)]
     workers = [stream.batches(8, worker=worker, num_workers=3) for worker in range(3)]
     assert [content(next(workers[number % 3])[0]) for number in range(30)] == expected
+
+
+def test_a_stream_travels_to_other_processes(small_corpus: Corpus) -> None:
+    stream = BatchStream(small_corpus, CONFIGS[0])
+    content_here = content(next(stream.batches(8))[0])
+    packed = pickle.dumps(BatchStream(small_corpus, CONFIGS[0]))
+    assert len(packed) < 200_000  # shards are mapped again, not copied
+    assert content(next(pickle.loads(packed).batches(8))[0]) == content_here
 
 
 def test_the_size_of_a_batch_does_not_change_the_rows(small_corpus: Corpus) -> None:
@@ -224,5 +233,8 @@ def test_wrong_shares_are_refused(small_corpus: Corpus) -> None:
         next(stream.batches(8, num_ranks=3))
     with pytest.raises(RequestError, match="no rank 2 of 2"):
         next(stream.batches(8, rank=2, num_ranks=2))
+    for cursor in (Cursor(0, 9, 0), Cursor(0, 0, 10**6), Cursor(0, 0, -3)):
+        with pytest.raises(RequestError, match="does not belong to this corpus"):
+            next(stream.batches(8, cursor))
     with pytest.raises(ValueError, match="length"):
         StreamConfig(length=4)

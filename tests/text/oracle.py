@@ -66,7 +66,8 @@ def explain(model: bytes, number_commas: Collection[int], text: str, ours: list[
     if any(map(differs_in_unicode_data, text)):
         return "Unicode data"
     # A piece that the rule for numbers with commas takes apart, and that the tokenizers library does without.
-    return "unexplained" if set(number_commas).isdisjoint(processor.EncodeAsIds(clean(text))) else "number"
+    takes_apart = not set(number_commas).isdisjoint(processor.EncodeAsIds(clean(text)))
+    return "number" if takes_apart and set(number_commas).isdisjoint(theirs) else "unexplained"
 
 
 @functools.lru_cache(maxsize=65536)

@@ -69,11 +69,15 @@ def theirs(folder: Path) -> Any:
 
 
 def test_google_would_give_the_same_ids(small_tokenizer: Tokenizer) -> None:
-    processor = SentencePieceProcessor(model_proto=engine_of(small_tokenizer).model)
+    proto: Any = protocol.ModelProto.FromString(engine_of(small_tokenizer).model)  # type: ignore[attr-defined]
+    for piece in proto.pieces:  # Google's vocabulary uses pieces such as "1990,", ours does not
+        piece.type = type(piece).NORMAL if piece.type == type(piece).UNUSED else piece.type
+    processor = SentencePieceProcessor(model_proto=proto.SerializeToString())
+    tokenizer = Tokenizer(SpieceEngine(proto.SerializeToString(), CleanUp()))
     texts = [*NUMBERS, *make_sentences(200, seed=5), "", " ", *oracle.fuzz(2000)]
-    found = rows_of(small_tokenizer, texts)
+    found = rows_of(tokenizer, texts)
     assert found == [oracle.encode(processor, text) for text in texts]
-    commas = engine_of(small_tokenizer).number_commas
+    commas = engine_of(tokenizer).number_commas
     raw = [processor.EncodeAsIds(oracle.clean(text)) for text in texts]
     assert sum(i in commas for ids in raw for i in ids) > 50  # the rule was put to the test
     assert not any(i in commas for ids in found for i in ids)

@@ -1,5 +1,7 @@
 """The command line: one Typer app; every command imports its room only when it runs."""
 
+import contextlib
+import os
 import sys
 
 import typer
@@ -20,10 +22,23 @@ for _name, _group in _GROUPS.items():
 
 def main() -> None:
     """Run the app; an error that a user can mend is one sentence and exit code 1."""
+    for stream in filter(None, (sys.stdout, sys.stderr)):
+        # Text of any language, also where the terminal claims to know but one.
+        stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
         app()
-    except LitebertError as error:
+    except (LitebertError, OSError) as error:
         if "--debug" in sys.argv:
             raise
-        typer.echo(f"litebert: {error}", err=True)
+        # What could not be written to standard output must not be tried again when Python ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        with contextlib.suppress(OSError):
+            typer.echo(f"litebert: {_explain(error)}", err=True)
         sys.exit(1)
+
+
+def _explain(error: Exception) -> str:
+    if not isinstance(error, OSError):
+        return str(error)
+    where = f"{error.filename}: " if error.filename else ""
+    return f"{where}{error.strerror or error}; check the disk and the permissions"

@@ -10,7 +10,7 @@ __all__ = ["app"]
 
 app = typer.Typer(
     help="Lite language encoders: from raw text to a trained, small and fast ALBERT or BERT.",
-    epilog="Start with:  litebert models   ·   litebert tokenizer train   ·   litebert prepare --help",
+    epilog="Start with:  litebert tokenizer train --help",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from litebert.cli.app import app
-from litebert.cli.options import Columns, Json, SkipBad, Sources, checked, open_reader, print_json, said_bad
+from litebert.cli.options import (
+    Columns,
+    Json,
+    SkipBad,
+    Sources,
+    TokenizerName,
+    checked,
+    open_reader,
+    print_json,
+    said_bad,
+)
 
 if TYPE_CHECKING:
     from litebert.corpus.lint import Report
@@ -16,10 +26,10 @@ __all__ = ["lint", "prepare"]
 _MARKS = {"good": "[green]✓[/]", "look": "[yellow]![/]", "bad": "[red]✗[/]"}
 
 
-@app.command(epilog="Example:  litebert prepare books/ wiki.jsonl.gz --tokenizer my-tokenizer --out my-corpus")
+@app.command(epilog="Example:  litebert prepare books/ -t my-tokenizer -o my-corpus")
 def prepare(
+    tokenizer: TokenizerName,
     sources: Sources = None,
-    tokenizer: Annotated[str, typer.Option("--tokenizer", "-t", help="A folder, a hub name, or a file.")] = "tokenizer",
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder to write.")] = Path("corpus"),
     deduplicate: Annotated[bool, typer.Option(help="Drop documents that repeat an earlier one exactly.")] = True,
     held_out: Annotated[float, typer.Option(help="Share of the documents to keep for evaluation.")] = 0.01,
@@ -41,8 +51,8 @@ def prepare(
     from litebert.text.tokenizer import Tokenizer
 
     config = checked(preparation.PrepareConfig, deduplicate=deduplicate, held_out=held_out, shard_tokens=shard_tokens)
-    reader = open_reader(sources, column, skip_bad)
-    num_workers = workers or len(os.sched_getaffinity(0))
+    reader = open_reader(sources, column, skip_bad, out)
+    num_workers = workers or len(getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))(0))
     with showing_progress("preparing", reader.bytes_total, quiet=as_json) as show:
 
         def on_progress(so_far: preparation.Summary) -> None:
@@ -58,7 +68,7 @@ def prepare(
     corpus = Corpus.open(out, verify=False)
     tokens = {split: corpus.num_tokens(split) for split in (TRAIN, HELD_OUT)}
     if as_json:
-        print_json({"folder": str(out), "tokens": tokens, **summary.as_json()})
+        print_json({"folder": str(out), "tokens": tokens, **summary.model_dump()})
         return
     typer.echo(
         f"{out}: {tokens[TRAIN]:,} tokens to train on, {tokens[HELD_OUT]:,} held out, from {summary.documents_read:,} "
@@ -123,4 +133,6 @@ def _print_report(report: "Report", manifest: dict[str, Any]) -> None:
         console.print(f"[bold]{label}[/]  {escape(text)}\n", highlight=False)
     console.print(table)
     bad = [finding.name for finding in report.findings if finding.verdict == "bad"]
-    console.print(f"\n{'Bad: ' + ', '.join(bad) + '.' if bad else 'Nothing is wrong with what the model will be fed.'}")
+    look = any(finding.verdict == "look" for finding in report.findings)
+    good = "Nothing is wrong with what the model will be fed" + (", but look at what is marked !." if look else ".")
+    console.print(f"\n{'Bad: ' + ', '.join(bad) + '.' if bad else good}")

@@ -1,19 +1,34 @@
 """Options that several commands have, and what they do with them."""
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from litebert.errors import RequestError
-
 if TYPE_CHECKING:
     from litebert.text.sources import Reader
 
-__all__ = ["Columns", "Json", "SkipBad", "Sources", "checked", "open_reader", "print_json", "said_bad"]
+__all__ = [
+    "Columns",
+    "Json",
+    "SkipBad",
+    "Sources",
+    "TokenizerName",
+    "checked",
+    "open_reader",
+    "print_json",
+    "said_bad",
+]
 
 Config = TypeVar("Config")
 
+# Options that do not bear the name of the field that they set.
+_OPTIONS = {"max_sentences": "sentences", "symbols": "symbol", "do_lower_case": "lower-case"}
+
+TokenizerName = Annotated[
+    str, typer.Option("--tokenizer", "-t", help="A folder, a hub name, or a spiece.model, tokenizer.json or vocab.txt.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
 Sources = Annotated[
     list[str] | None,
@@ -28,13 +43,15 @@ Columns = Annotated[
 SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave bad records out and count them.")]
 
 
-def open_reader(sources: list[str] | None, columns: list[str] | None, skip_bad: bool) -> "Reader":
-    """Open what the arguments name."""
+def open_reader(
+    sources: list[str] | None, columns: list[str] | None, skip_bad: bool, without: Path | None = None
+) -> "Reader":
+    """Open what the arguments name, without the folder that the result goes to."""
     from litebert.text.sources import Reader, ReadOptions, find_sources
 
     if not sources:
         typer.echo("no source is named: reading builtin:documentation, the documentation on this machine", err=True)
-    found = find_sources(sources or ["builtin:documentation"])
+    found = find_sources(sources or ["builtin:documentation"], without)
     return Reader(found, ReadOptions(columns=tuple(columns or ["text"]), skip_bad=skip_bad))
 
 
@@ -47,7 +64,11 @@ def checked(kind: type[Config], **settings: Any) -> Config:
     try:
         return kind(**settings)
     except ValidationError as error:
-        raise RequestError(explain(error)) from None
+        field, colon, words = explain(error).partition(": ")
+        if not colon or " " in field:
+            raise typer.BadParameter(explain(error)) from None
+        option = _OPTIONS.get(field, field).replace("_", "-")
+        raise typer.BadParameter(words[0].lower() + words[1:], param_hint=f"--{option}") from None
 
 
 def said_bad(count: int) -> str:

@@ -1,14 +1,26 @@
 """`litebert tokenizer`: train, inspect, encode, decode."""
 
+import contextlib
 import json
+import signal
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from litebert.cli.options import Columns, Json, SkipBad, Sources, checked, open_reader, print_json, said_bad
+from litebert.cli.options import (
+    Columns,
+    Json,
+    SkipBad,
+    Sources,
+    TokenizerName,
+    checked,
+    open_reader,
+    print_json,
+    said_bad,
+)
 
 if TYPE_CHECKING:
     from litebert.text.tokenizer import Tokenizer
@@ -17,13 +29,12 @@ __all__ = ["app"]
 
 app = typer.Typer(help="Train a tokenizer, look at it, and use it.", no_args_is_help=True)
 
-TokenizerName = Annotated[
-    str, typer.Option("--tokenizer", "-t", help="A folder, a hub name, or a spiece.model, tokenizer.json or vocab.txt.")
-]
+_LONGEST_LINE = 4_000_000
+
 InputFile = Annotated[Path | None, typer.Argument(help="A file with one item a line; standard input if not given.")]
 
 
-@app.command(epilog="Example:  litebert tokenizer train books/ --vocab-size 30000 --out my-tokenizer")
+@app.command(epilog="Example:  litebert tokenizer train books/ --out my-tokenizer")
 def train(
     sources: Sources = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder to write.")] = Path("tokenizer"),
@@ -56,22 +67,26 @@ def train(
         symbols=GOOGLE_SYMBOLS if symbol is None else tuple(symbol),
         max_sentences=sentences,
     )
-    reader = open_reader(sources, column, skip_bad)
-    typer.echo("reading and training; millions of sentences take some minutes …", err=True)
-    tokenizer = train_vocabulary((document.text for document in reader), config)
+    reader = open_reader(sources, column, skip_bad, out)
+    _refuse_other_folders(out)
+    # The library does not look at Python's signals while it trains: Ctrl-C ends the process, and nothing is written.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     with replace_folder(out) as staging:
+        typer.echo("reading and training; millions of sentences take some minutes …", err=True)
+        tokenizer = train_vocabulary((document.text for document in reader), config)
         tokenizer.write_files(staging)
     if as_json:
         print_json({"folder": str(out), "vocab_size": tokenizer.vocab_size, "bad_records": reader.num_bad})
     else:
         typer.echo(f"{out}: {tokenizer.vocab_size:,} pieces{said_bad(reader.num_bad)}")
-        typer.echo(f"Next:  litebert tokenizer inspect --tokenizer {out}   ·   litebert prepare … --tokenizer {out}")
+        words = " ".join(sources or [])
+        typer.echo(f"Next:  litebert prepare {words} --tokenizer {out} --out corpus")
 
 
-@app.command(epilog="Example:  litebert tokenizer inspect books/ --tokenizer my-tokenizer")
+@app.command(epilog="Example:  litebert tokenizer inspect books/ -t my-tokenizer")
 def inspect(
+    tokenizer: TokenizerName,
     sources: Sources = None,
-    tokenizer: TokenizerName = "tokenizer",
     documents: Annotated[int, typer.Option(min=1, help="Look at so many documents.")] = 1_000,
     column: Columns = None,
     skip_bad: SkipBad = False,
@@ -83,12 +98,12 @@ def inspect(
     from litebert.text.inspection import inspect_tokenizer
 
     opened = _open(tokenizer)
-    texts = islice((document.text for document in open_reader(sources, column, skip_bad)), documents)
-    found = inspect_tokenizer(opened, texts)
+    reader = open_reader(sources, column, skip_bad)
+    found = inspect_tokenizer(opened, islice((document.text for document in reader), documents))
     if as_json:
-        print_json(found.as_json())
+        print_json(found.as_json() | {"bad_records": reader.num_bad})
         return
-    unknown = " ".join(f"{character}×{count}" for character, count in found.unknown_characters) or "none"
+    unknown = " ".join(f"{_visible(character)}×{count}" for character, count in found.unknown_characters) or "none"
     scripts = ", ".join(f"{name.lower()} {share:.1%}" for name, share in found.scripts.items())
     rows = [
         ("vocabulary", f"{found.vocab_size:,} pieces, {found.vocabulary_used:.1%} of them in this sample"),
@@ -103,8 +118,8 @@ def inspect(
         typer.echo(f"{name:12}{words}")
 
 
-@app.command(epilog="Example:  echo 'a cat sat' | litebert tokenizer encode --tokenizer my-tokenizer --json")
-def encode(file: InputFile = None, tokenizer: TokenizerName = "tokenizer", as_json: Json = False) -> None:
+@app.command(epilog="Example:  litebert tokenizer encode text.txt -t my-tokenizer --json")
+def encode(tokenizer: TokenizerName, file: InputFile = None, as_json: Json = False) -> None:
     """Encode text, a line at a time: its pieces, or with --json ids, pieces and places in the line."""
     opened = _open(tokenizer)
     for line in _lines(file):
@@ -120,22 +135,42 @@ def encode(file: InputFile = None, tokenizer: TokenizerName = "tokenizer", as_js
             typer.echo(" ".join(span.piece for span in spans))
 
 
-@app.command(epilog="Example:  echo '2 13 4 3' | litebert tokenizer decode --tokenizer my-tokenizer")
-def decode(file: InputFile = None, tokenizer: TokenizerName = "tokenizer") -> None:
+@app.command(epilog="Example:  litebert tokenizer decode ids.txt -t my-tokenizer")
+def decode(tokenizer: TokenizerName, file: InputFile = None) -> None:
     """Decode ids, a line at a time: numbers with spaces or commas, or what `encode --json` prints."""
     opened = _open(tokenizer)
     for number, line in enumerate(_lines(file), 1):
         typer.echo(opened.decode(_parse_ids(line, number)))
 
 
+def _visible(character: str) -> str:
+    return character if character.isprintable() else f"U+{ord(character):04X}"
+
+
 def _parse_ids(line: str, number: int) -> list[int]:
     from litebert.errors import RequestError
 
     try:
-        content = json.loads(line) if line.lstrip().startswith(("{", "[")) else line.replace(",", " ").split()
-        return [int(token) for token in (content["ids"] if isinstance(content, dict) else content)]
-    except (ValueError, KeyError, TypeError):
+        if line.lstrip().startswith(("{", "[")):
+            content = json.loads(line)
+            ids = content["ids"] if isinstance(content, dict) else content
+            if not isinstance(ids, list) or any(type(token) is not int for token in ids):
+                raise ValueError
+            return ids
+        return [int(token) for token in line.replace(",", " ").split()]
+    except (ValueError, KeyError, RecursionError):
         raise RequestError(f"line {number} holds no ids: write numbers, or what `encode --json` prints") from None
+
+
+def _refuse_other_folders(out: Path) -> None:
+    """A tokenizer has a folder of its own; that of a model would lose its manifest."""
+    from litebert.errors import RequestError
+
+    ours = {"tokenizer.json", "tokenizer_config.json", "spiece.model", "manifest.json"}
+    others = {path.name for path in out.iterdir()} - ours if out.is_dir() else set()
+    if others or not out.name:
+        what = f"it holds {min(others)}" if others else "it has no name"
+        raise RequestError(f"{out} is no folder for a tokenizer, because {what}: choose another --out")
 
 
 def _open(name: str) -> "Tokenizer":
@@ -145,15 +180,22 @@ def _open(name: str) -> "Tokenizer":
 
 
 def _lines(file: Path | None) -> Iterator[str]:
+    """Lines of a file or of standard input, one after the other as they come."""
     from litebert.errors import RequestError
+    from litebert.text.lines import cut_between_characters, split_lines
 
     source = "standard input" if file is None else str(file)
+    if file is None and sys.stdin is None:
+        raise RequestError("standard input is closed: name a file")
     try:
-        stream: Iterable[bytes] = sys.stdin.buffer if file is None else file.open("rb")
-        for number, line in enumerate(stream, 1):
-            try:
-                yield line.decode("utf-8").rstrip("\r\n")
-            except UnicodeDecodeError:
-                raise RequestError(f"{source}, line {number}, is not UTF-8: convert it first") from None
+        with contextlib.nullcontext(sys.stdin.buffer) if file is None else file.open("rb") as stream:
+            blocks = iter(lambda: stream.read1(1 << 16), b"")  # type: ignore[union-attr]
+            for number, line in enumerate(split_lines(cut_between_characters(blocks), _LONGEST_LINE), 1):
+                if line is None:
+                    raise RequestError(f"{source}, line {number}, is longer than {_LONGEST_LINE:,} bytes: split it")
+                try:
+                    yield line.decode("utf-8").rstrip("\r\n")
+                except UnicodeDecodeError:
+                    raise RequestError(f"{source}, line {number}, is not UTF-8: convert it first") from None
     except OSError as error:
         raise RequestError(f"{source} cannot be read ({error.strerror}): check its name") from None

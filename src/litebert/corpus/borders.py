@@ -58,7 +58,10 @@ class SentenceIndex:
     def find_documents(self, segments: list[Tokens]) -> Integers:
         """The document that each segment begins in, UNKNOWN if its beginning does not tell."""
         places, found = _find(self.begins, _first_windows(segments))
-        return np.where(found & _are_long(segments), self.documents[places], UNKNOWN)
+        found &= _are_long(segments)
+        documents = np.full(len(segments), UNKNOWN)
+        documents[found] = self.documents[places[found]]
+        return documents
 
     def find_borders(self, segments: list[Tokens]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Whether each segment begins where a sentence begins, and ends where one ends; short ones count as whole."""

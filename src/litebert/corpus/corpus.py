@@ -1,23 +1,25 @@
 """`Corpus`: a folder of shards, opened and checked, with the tokenizer that made it."""
 
+import hashlib
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from litebert.corpus.shards import Shard, ShardEntry, token_type
 from litebert.errors import FolderError
 from litebert.folders import MANIFEST, read_json, verify_manifest
 from litebert.text.tokenizer import Tokenizer
 
-__all__ = ["HELD_OUT", "KIND", "PROGRESS", "SPLITS", "TOKENIZER", "TRAIN", "Corpus", "tokenizer_hash"]
+__all__ = ["HELD_OUT", "KIND", "PROGRESS", "SPLITS", "TOKENIZER", "TRAIN", "Corpus", "hash_tokenizer"]
 
 KIND = "litebert corpus"
 PROGRESS = "progress.json"
 TOKENIZER = "tokenizer"
 TRAIN, HELD_OUT = "train", "held_out"
 SPLITS = (TRAIN, HELD_OUT)
+
+_LARGEST_MANIFEST = 1_000_000_000
 
 
 @dataclass(frozen=True)
@@ -39,21 +41,23 @@ class Corpus:
             if (folder / PROGRESS).exists():
                 raise FolderError(f"{folder} is not finished: run the same `litebert prepare` again, and it goes on")
             raise FolderError(f"{folder} is no corpus: it has no {MANIFEST}; `litebert prepare` makes one")
-        manifest = read_json(folder / MANIFEST, max_bytes=1_000_000_000)
+        manifest = read_json(folder / MANIFEST, _LARGEST_MANIFEST)
         if manifest.get("kind") != KIND or manifest.get("format") != 1:
             raise FolderError(f"{folder} is no corpus of this version of litebert; `litebert prepare` makes one")
         if verify:
-            verify_manifest(folder)
+            verify_manifest(folder, _LARGEST_MANIFEST, "prepare the corpus again")
             verify_manifest(folder / TOKENIZER)
         tokenizer = Tokenizer.from_pretrained(folder / TOKENIZER)
         try:
-            said = manifest["tokenizer"]
+            said, files = manifest["tokenizer"], manifest["files"]
             dtype = token_type(said["vocab_size"])
             entries = {split: [ShardEntry(**entry) for entry in manifest["splits"][split]] for split in SPLITS}
-        except (KeyError, TypeError):
+            if said["vocab_size"] != tokenizer.vocab_size or said["sha256"] != hash_tokenizer(tokenizer):
+                raise FolderError(f"{folder} was prepared with another tokenizer than the one in it; prepare it again")
+            if any(files[entry.name]["sha256"] != entry.sha256 for found in entries.values() for entry in found):
+                raise ValueError("two hashes of one file")
+        except (KeyError, TypeError, ValueError):
             raise FolderError(f"{folder / MANIFEST} is damaged; prepare the corpus again") from None
-        if said["sha256"] != tokenizer_hash(folder / TOKENIZER) or said["vocab_size"] != tokenizer.vocab_size:
-            raise FolderError(f"{folder} was prepared with another tokenizer than the one in it; prepare it again")
         try:
             shards = {
                 split: [Shard.open(folder / entry.name, entry, dtype) for entry in found]
@@ -63,29 +67,32 @@ class Corpus:
             raise FolderError(f"a shard of {folder} cannot be read ({error.strerror}); prepare it again") from None
         return cls(folder, manifest, shards, tokenizer)
 
+    @property
+    def scripts(self) -> dict[str, int]:
+        """Letters of each script in a sample of the text."""
+        counts = self.manifest.get("counts")
+        found = counts.get("scripts") if isinstance(counts, dict) else None
+        return found if isinstance(found, dict) else {}
+
     def num_tokens(self, split: str = TRAIN) -> int:
         """Tokens of a split."""
         return sum(shard.tokens.size for shard in self.shards[split])
 
-    def check_tokenizer(self, tokenizer_folder: Path) -> None:
+    def check_tokenizer(self, name: str | Path) -> None:
         """Refuse a model's tokenizer that is not the one of this corpus."""
-        if tokenizer_hash(tokenizer_folder) != self.manifest["tokenizer"]["sha256"]:
+        if hash_tokenizer(Tokenizer.from_pretrained(name)) != self.manifest["tokenizer"]["sha256"]:
             raise FolderError(
-                f"{self.folder} was prepared with another tokenizer than {tokenizer_folder}: prepare it again with "
-                f"--tokenizer {tokenizer_folder}"
+                f"{self.folder} was prepared with another tokenizer than {name}: prepare it again with "
+                f"--tokenizer {name}"
             )
 
-    def sentence_count(self, split: str = TRAIN) -> int:
-        """Sentences of a split."""
-        return int(np.sum([shard.sentence_ends.size for shard in self.shards[split]]))
 
-
-def tokenizer_hash(folder: Path) -> str:
-    """One hash for what decides about ids, whatever else lies in the folder."""
-    import hashlib
-
+def hash_tokenizer(tokenizer: Tokenizer) -> str:
+    """One hash for what decides about ids, in whatever files the tokenizer came."""
     digest = hashlib.sha256()
-    for name in ("spiece.model", "tokenizer.json", "vocab.txt"):
-        if (folder / name).is_file():
-            digest.update(name.encode() + (folder / name).read_bytes())
+    with tempfile.TemporaryDirectory() as name:
+        tokenizer.write_files(Path(name))
+        for file in ("spiece.model", "tokenizer.json"):
+            if (Path(name) / file).is_file():
+                digest.update(file.encode() + (Path(name) / file).read_bytes())
     return digest.hexdigest()

@@ -37,9 +37,10 @@ class DigestSet:
         if place < self._sorted.size and int(self._sorted[place]) == digest:
             return False
         self._recent.add(digest)
-        if len(self._recent) >= _RECENT:
-            recent = np.fromiter(self._recent, np.uint64, len(self._recent))
-            self._sorted = np.sort(np.concatenate([self._sorted, recent]))
+        # Merging costs what is there already: the more that is, the more is gathered first.
+        if len(self._recent) >= max(_RECENT, min(self._sorted.size // 8, 16 * _RECENT)):
+            recent = np.sort(np.fromiter(self._recent, np.uint64, len(self._recent)))
+            self._sorted = np.sort(np.concatenate([self._sorted, recent]), kind="stable")
             self._recent.clear()
         return True
 

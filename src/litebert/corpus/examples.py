@@ -169,20 +169,18 @@ def _nearest_borders(runs: _Runs, shard: Shard, shares: NDArray[np.float64]) -> 
 def _mix_documents(table: Examples, seed: int) -> Examples:
     """NSP: give the examples labelled 1 a second segment of another document.
 
-    Sorted by the length of their second segment, each takes that of the one before it: it is as long or a little
-    shorter, so it fits, and lengths tell nothing. Where no near one is of another document, the label becomes 0.
+    Sorted by the length of their second segment, each takes that of the nearest one before it that is of another
+    document: it is as long or a little shorter, so it fits, and lengths tell nothing. The first have none to take,
+    and their label becomes 0.
     """
     lengths = table.second_end - table.second_begin
     chosen = np.flatnonzero(table.label == SWAPPED)
     order = chosen[np.lexsort((draw(seed, chosen), lengths[chosen]))]
-    donor = np.full(order.size, -1)
-    for step in range(1, min(17, order.size)):
-        earlier = np.concatenate([np.full(step, -1), order[:-step]])
-        fits = (donor < 0) & (earlier >= 0)
-        fits &= table.document[order] != table.document[earlier]
-        donor[fits] = earlier[fits]
+    documents = table.document[order]
+    begins_run = np.concatenate([[True], documents[1:] != documents[:-1]])[: order.size]
+    donor = np.maximum.accumulate(np.where(begins_run, np.arange(order.size), 0)) - 1
     found = donor >= 0
-    taker, giver = order[found], donor[found]
+    taker, giver = order[found], order[donor[found]]
     label = table.label.copy()
     label[order[~found]] = IN_ORDER
     columns = {"label": label}

@@ -7,6 +7,8 @@ from litebert.corpus.examples import Pairs
 
 __all__ = ["Finding", "Measures", "judge"]
 
+_FEW = 500
+
 Verdict = Literal["good", "look", "bad"]
 
 
@@ -16,6 +18,7 @@ class Measures:
 
     num_sequences: int
     num_pairs: int  # sequences with a question about their order
+    num_masked: int
     mask_rate: float
     run_lengths: dict[int, float]  # neighbouring masked words: how long the runs are
     torn_words: float  # masked words of which a part is shown
@@ -53,6 +56,8 @@ def _masking(measures: Measures) -> Finding:
     words = f"{rate:.2%} of the tokens are masked"
     if 0.12 <= rate <= 0.18:
         return Finding("mask rate", "good", words)
+    if measures.num_masked < _FEW and measures.num_sequences < _FEW:
+        return Finding("mask rate", "look", words, "these are too few sequences to judge: prepare more text")
     verdict: Verdict = "look" if 0.1 <= rate <= 0.4 else "bad"
     return Finding(
         "mask rate", verdict, words, "set --mask-rate 0.15: fewer teach little a step, more hide the context"
@@ -72,7 +77,10 @@ def _ngrams(measures: Measures) -> Finding:
 def _shown(measures: Measures) -> Finding:
     shares = measures.shown
     words = f"[MASK] {shares['mask']:.1%}, a random piece {shares['random']:.1%}, itself {shares['same']:.1%}"
-    close = abs(shares["mask"] - 0.8) < 0.02 and abs(shares["random"] - 0.1) < 0.02
+    if measures.num_masked < _FEW:
+        return Finding("80/10/10", "look", words, "these are too few masked tokens to judge: prepare more text")
+    allowed = max(0.02, 4 * (0.16 / measures.num_masked) ** 0.5)
+    close = abs(shares["mask"] - 0.8) < allowed and abs(shares["random"] - 0.1) < allowed
     return Finding(
         "80/10/10", "good" if close else "bad", words, "" if close else "show 80 % masks, 10 % random pieces"
     )
@@ -82,7 +90,7 @@ def _balance(measures: Measures, pairs: Pairs) -> Finding:
     share = measures.num_pairs / max(1, measures.num_sequences)
     words = f"{measures.num_pairs:,} pairs ({share:.0%} of the sequences), {measures.swapped:.1%} of them labelled 1"
     if not measures.num_pairs:
-        advice = f"no document has two sentences: check its line ends, or train with --pairs none instead of {pairs}"
+        advice = f"no document has two sentences that fit: use a larger --length, or --pairs none instead of {pairs}"
         return Finding("labels", "bad", words, advice)
     allowed = max(0.02, 2 / measures.num_pairs**0.5)
     if abs(measures.swapped - 0.5) > allowed:
@@ -99,7 +107,7 @@ def _documents(measures: Measures, pairs: Pairs) -> Finding:
     words = f"{mixed:.1%} of the pairs hold segments of two documents"
     if pairs == "sop" and mixed > 0.005:
         return Finding("documents", "bad", words, "SOP must not mix documents: their topics give the label away (NSP)")
-    if pairs == "nsp" and abs(mixed - 0.5) > 0.05:
+    if pairs == "nsp" and abs(mixed - 0.5) > max(0.05, 2 / max(1, measures.num_pairs) ** 0.5):
         return Finding("documents", "bad", words, "NSP takes half of the second segments from other documents")
     return Finding("documents", "good", words)
 

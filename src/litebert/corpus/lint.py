@@ -52,7 +52,9 @@ def lint(corpus: Corpus, config: StreamConfig | None = None, num_sequences: int 
     few = [shard for shard in corpus.shards[TRAIN] if shard.tokens.size][:_MOST_SHARDS]
     some = replace(corpus, shards={**corpus.shards, TRAIN: few})
     stream = BatchStream(some, config)
-    return examine(stream.epoch(_ROWS_AT_ONCE), some, stream.config.pairs, num_sequences)
+    report = examine(stream.epoch(_ROWS_AT_ONCE), some, stream.config.pairs, num_sequences)
+    measures = replace(report.measures, duplicates=_duplicate_share(corpus))
+    return replace(report, measures=measures, findings=judgement.judge(measures, stream.config.pairs))
 
 
 def examine(batches: Iterable[Batch], corpus: Corpus, pairs: Pairs, num_sequences: int = 20_000) -> Report:
@@ -63,7 +65,7 @@ def examine(batches: Iterable[Batch], corpus: Corpus, pairs: Pairs, num_sequence
     examples: list[str] = []
     for sequence in islice(unfold(_weighed(batches, padding), tokenizer.sep_id), num_sequences):
         counted.add(sequence)
-        if counted.num_sequences % max(1, num_sequences // 400) == 1 and len(examples) < 12:
+        if (counted.num_sequences - 1) % max(1, num_sequences // 400) == 0 and len(examples) < 12:
             asked = {0: "in order", 1: "swapped" if pairs == "sop" else "from another document"}
             examples.append(f"{asked.get(sequence.label, 'no question')}: {show_sequence(sequence, tokenizer)}")
     measures = counted.measures(float(np.mean(padding)) if padding else 0.0)
@@ -112,9 +114,7 @@ class _Counts:
         self._pairs.append((sequence.original[sequence.first], sequence.original[sequence.second]))
 
     def _count_words(self, tokens: Any, masked: Any) -> None:
-        starts = self._table.starts_word[tokens]
-        starts[1:] |= self._table.stands_alone[tokens[:-1]]
-        starts[0] = True
+        starts = self._table.find_starts(tokens)
         sizes = np.diff(np.append(np.flatnonzero(starts), tokens.size))
         hidden = np.add.reduceat(masked.astype(np.int64), np.flatnonzero(starts))
         self._num_torn += int(((hidden > 0) & (hidden < sizes)).sum())
@@ -137,10 +137,11 @@ class _Counts:
         accuracy = None
         if labels.size >= 200:
             accuracy = border_accuracy(border_features(firsts, seconds, self._index), labels)
-        scripts = Counter(self._corpus.manifest["counts"]["scripts"])
+        scripts = Counter(self._corpus.scripts)
         return Measures(
             num_sequences=self.num_sequences,
             num_pairs=labels.size,
+            num_masked=self._num_masked,
             mask_rate=self._num_masked / max(1, self._num_tokens),
             run_lengths={n: self._runs[n] / runs for n in sorted(self._runs)[:8]},
             torn_words=self._num_torn / runs,

@@ -1,9 +1,10 @@
 """Masking: n-grams of whole words, 15 % of the tokens of each example, for many examples at once.
 
 For one example it goes like this. Draw a length n from p(n) ∝ 1/n; go through the words in random order until one
-begins n words of its segment that are all free; mask them; draw the next n. The n-gram that would exceed the budget of
-15 % is masked with the probability (what is left) / (its tokens), and is the last: so the rate holds exactly on
-average, for any length of words and sequences. Here every step is taken for all examples together, as arrays.
+begins n words of its segment that are all free; mask them; draw the next n, until 15 % of the tokens are masked. Near
+the end, where some n would exceed that, an n-gram counts as many tokens as one has there on average, whatever n is; and
+the last is masked with the probability (what is left) / (that average). So rate and p(n) hold on average, for any
+length of words and sequences. Here every step is taken for all examples together, as arrays.
 """
 
 from dataclasses import dataclass
@@ -66,8 +67,7 @@ class _Words:
 
     @classmethod
     def find(cls, tokens: Integers, lengths: Integers, examples: Integers, table: PieceTable) -> "_Words":
-        starts = table.starts_word[tokens]
-        starts[1:] |= table.stands_alone[tokens[:-1]]
+        starts = table.find_starts(tokens)
         segment_ends = np.cumsum(lengths)
         starts[(segment_ends - lengths)[lengths > 0]] = True
         begin = np.flatnonzero(starts)
@@ -93,12 +93,14 @@ def _choose(words: _Words, keys: NDArray[np.uint64], rate: float, max_ngram: int
     # Sorting numbers that hold example, random bits and index orders the words of each example randomly.
     bits = draw(keys[words.example], within) >> np.uint64(43)
     packed = (words.example.astype(np.uint64) << np.uint64(42)) | (bits << np.uint64(21)) | within.astype(np.uint64)
+    assert keys.size < 1 << 22
     packed.sort()
     index = (packed & np.uint64((1 << 21) - 1)).astype(np.int64)
     candidates = index + words.first_of_example[words.example]
 
-    share = np.cumsum(1 / np.arange(1, max_ngram + 1))
-    thresholds = share / share[-1]
+    lengths = np.arange(1, max_ngram + 1)
+    shares = (1 / lengths) / (1 / lengths).sum()
+    thresholds = np.cumsum(shares)
     free = np.ones(num_words + max_ngram, bool)
     left = rate * words.num_tokens
     active = np.flatnonzero(np.diff(words.first_of_example) > 0)
@@ -112,21 +114,23 @@ def _choose(words: _Words, keys: NDArray[np.uint64], rate: float, max_ngram: int
         is_free = free[word]
         for step in range(1, max_ngram):
             is_free &= free[word + step] | (count <= step)
-        size = words.begin[np.minimum(word + count, num_words)] - words.begin[word]
-        exceeds = is_free & (size > left[active])
-        taken = is_free
-        if exceeds.any():
-            chance = uniform(draw(keys[active], pointer[active] - words.first_of_example[active] + (1 << 31)))
-            taken = is_free & (~exceeds | (chance * size < left[active]))
+        # Tokens of each n-gram that could begin here, the one that is wanted, and the average.
+        sizes = words.begin[word[:, None] + np.minimum(lengths, words.room[word][:, None])] - words.begin[word][:, None]
+        average = sizes @ shares
+        near_end = sizes[:, -1] > left[active]
+        cost = np.where(near_end, average, sizes[np.arange(word.size), count - 1])
+        is_last = is_free & near_end & (average > left[active])
+        chance = uniform(draw(keys[active], pointer[active] - words.first_of_example[active] + (1 << 31)))
+        taken = is_free & (~is_last | (chance * average < left[active]))
         begins, counts, example = word[taken], count[taken], active[taken]
         chosen.append((begins, counts))
         for step in range(max_ngram):
             free[begins[counts > step] + step] = False
-        left[example] -= size[taken]
+        left[example] -= cost[taken]
         num_drawn[example] += 1
         wanted[example] = _draw_ngrams(keys[example], num_drawn[example], thresholds)
         pointer[active] += 1
-        active = active[~exceeds & (left[active] > 0) & (pointer[active] < stop[active])]
+        active = active[~is_last & (left[active] > 1e-9) & (pointer[active] < stop[active])]
     if not chosen:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     return np.concatenate([begins for begins, _ in chosen]), np.concatenate([counts for _, counts in chosen])

@@ -8,6 +8,7 @@ import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from multiprocessing import resource_tracker
 from typing import Any, Protocol, TypeVar
 
 from litebert import __version__
@@ -19,6 +20,9 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 Shared = TypeVar("Shared")
 
+_SECONDS_TO_CONNECT = 15
+_SECONDS_BETWEEN_LOOKS = 5
+_SECONDS_WITHOUT_WORKERS = 60
 _MOST_FAILURES = 20  # workers that may die over one item before it is taken for the cause
 
 
@@ -44,7 +48,7 @@ def open_runner(num_workers: int, scheduler: str | None) -> Iterator[Runner]:
     with contextlib.ExitStack() as stack, dask.config.set(settings):
         if scheduler is None:
             # A bare scheduler and its workers: no dashboard, nothing that listens beyond this machine.
-            with _ignoring_interrupts():
+            with _blocking_interrupts():
                 cluster = LocalCluster(  # type: ignore[no-untyped-call]
                     n_workers=num_workers,
                     threads_per_worker=1,
@@ -62,35 +66,48 @@ def open_runner(num_workers: int, scheduler: str | None) -> Iterator[Runner]:
 
 
 @contextlib.contextmanager
-def _ignoring_interrupts() -> Iterator[None]:
+def _blocking_interrupts() -> Iterator[None]:
     """Ctrl-C reaches every process of a terminal; workers that start here leave it to this one."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Blocked, not ignored: processes that start here inherit that, and a Ctrl-C of these seconds comes afterwards.
+    # The first process that Python starts brings a tracker with it, and starting that one would unblock the signal.
+    resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _connect(client_type: Any, scheduler: str) -> Any:
-    try:
-        client = client_type(scheduler, timeout="5s")
-    except (OSError, ValueError, TimeoutError) as error:
-        reason = str(error).partition("\n")[0][:200]
-        raise LitebertError(f"no Dask scheduler answers at {scheduler}: check the address ({reason})") from None
-    versions = set(client.run(_version).values())
+    """Connect, and see that there are workers with this version of litebert."""
+    found: list[Any] = []
+
+    def try_it() -> None:
+        try:
+            client = client_type(scheduler, timeout="5s")
+            found.append(client)
+            found.append(set(client.run(_version).values()))
+        except Exception as error:
+            found.append(error)
+
+    # In a thread of its own: what answers at the address may be no scheduler, and say nothing for ever.
+    thread = threading.Thread(target=try_it, daemon=True)
+    thread.start()
+    thread.join(_SECONDS_TO_CONNECT)
+    versions = found[-1] if len(found) == 2 else None
+    if versions == {__version__}:
+        return found[0]
+    if found and not isinstance(found[0], Exception):
+        found[0].close()
+    if versions is None:
+        reason = f" ({str(found[0]).partition(chr(10))[0][:200]})" if found else ""
+        raise LitebertError(f"no Dask scheduler answers at {scheduler}: check the address{reason}")
+    if isinstance(versions, Exception):
+        raise LitebertError(f"the workers of {scheduler} cannot import litebert: install litebert {__version__} there")
     if not versions:
-        client.close()
         raise LitebertError(f"the scheduler at {scheduler} has no workers: start some with `dask worker {scheduler}`")
-    if versions != {__version__}:
-        client.close()
-        there = ", ".join(sorted(map(str, versions)))
-        raise LitebertError(
-            f"the workers of {scheduler} have litebert {there}, and this is {__version__}: install that"
-        )
-    return client
+    there = ", ".join(sorted(map(str, versions)))
+    raise LitebertError(f"the workers of {scheduler} have litebert {there}, and this is {__version__}: install that")
 
 
 def _version() -> str:
@@ -134,8 +151,15 @@ class _OnDask:
     def _result(self, future: Any) -> Any:
         from distributed import CancelledError, KilledWorker
 
+        without_workers = 0
         try:
-            return future.result()
+            while without_workers < _SECONDS_WITHOUT_WORKERS:
+                try:
+                    return future.result(timeout=_SECONDS_BETWEEN_LOOKS)
+                except TimeoutError:
+                    has_workers = bool(self._client.ncores())
+                    without_workers = 0 if has_workers else without_workers + _SECONDS_BETWEEN_LOOKS
+            raise LitebertError("preparation has had no workers for a minute: start some, run it again, and it goes on")
         except (KilledWorker, CancelledError, OSError) as error:
             reason = str(error).partition("\n")[0][:200]
             raise LitebertError(f"preparation lost its workers ({reason}): run it again, and it goes on") from None

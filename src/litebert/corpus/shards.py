@@ -7,18 +7,21 @@ document ends (counted in sentences). It is memory-mapped when read. The manifes
 import contextlib
 import hashlib
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
 
 from litebert.errors import FolderError
 
 __all__ = ["EncodedText", "Shard", "ShardEntry", "ShardWriter", "token_type"]
 
 PARTIAL = ".partial"
+
+Count = Annotated[int, Field(ge=0)]
 
 
 @dataclass(frozen=True)
@@ -30,20 +33,17 @@ class EncodedText:
     document_lengths: NDArray[np.uint32]
 
 
-@dataclass(frozen=True)
-class ShardEntry:
+class ShardEntry(BaseModel):
     """What the manifest says of a shard."""
 
-    name: str
-    tokens: int
-    sentences: int
-    documents: int
-    bytes: int
-    sha256: str
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    def as_json(self) -> dict[str, Any]:
-        """For the manifest."""
-        return asdict(self)
+    name: Annotated[str, Field(pattern=r"^[a-z_]+-\d{5,}\.shard$")]
+    tokens: Count
+    sentences: Count
+    documents: Count
+    bytes: Count
+    sha256: str
 
 
 def token_type(vocab_size: int) -> np.dtype[Any]:
@@ -88,7 +88,14 @@ class ShardWriter:
         num_bytes = self._file.tell()
         self._file.close()
         self._partial.replace(self._path)
-        return ShardEntry(self._path.name, self.num_tokens, counts[0], counts[1], num_bytes, self._hash.hexdigest())
+        return ShardEntry(
+            name=self._path.name,
+            tokens=self.num_tokens,
+            sentences=counts[0],
+            documents=counts[1],
+            bytes=num_bytes,
+            sha256=self._hash.hexdigest(),
+        )
 
     def abandon(self) -> None:
         """Close and delete what is not finished."""
@@ -105,6 +112,13 @@ class Shard:
     tokens: NDArray[Any]
     sentence_ends: NDArray[np.uint32]
     document_ends: NDArray[np.uint32]
+    origin: tuple[Path, ShardEntry, np.dtype[Any]] | None = None
+
+    def __reduce__(self) -> Any:
+        """For pickling: another process maps the file itself."""
+        if self.origin is None:
+            return Shard, (self.name, self.tokens, self.sentence_ends, self.document_ends)
+        return Shard.open, self.origin
 
     @classmethod
     def open(cls, path: Path, entry: ShardEntry, dtype: np.dtype[Any]) -> "Shard":
@@ -115,7 +129,11 @@ class Shard:
             raise FolderError(f"{path} has not the size that manifest.json says; prepare the corpus again")
         content = np.memmap(path, np.uint8, mode="r") if entry.bytes else np.zeros(0, np.uint8)
         ends = content[begin:].view("<u4")
-        return cls(entry.name, content[:tokens_bytes].view(dtype), ends[: entry.sentences], ends[entry.sentences :])
+        sentence_ends, document_ends = ends[: entry.sentences], ends[entry.sentences :]
+        for array, last in ((sentence_ends, entry.tokens), (document_ends, entry.sentences)):
+            if (array[-1] if array.size else 0) != last:
+                raise FolderError(f"{path} is not what manifest.json says; prepare the corpus again")
+        return cls(entry.name, content[:tokens_bytes].view(dtype), sentence_ends, document_ends, (path, entry, dtype))
 
     def document(self, number: int) -> list[NDArray[Any]]:
         """The sentences of one document."""

@@ -5,7 +5,6 @@ cut up into examples and arranged in rows (`examples`, `rows`), and rows are mas
 cursor says how far a run has come; it is all that resuming needs, on as many ranks as there are then.
 """
 
-import functools
 from collections.abc import Iterator
 from typing import Annotated, Any, NamedTuple
 
@@ -73,7 +72,7 @@ class BatchStream:
         tokenizer = corpus.tokenizer
         self._table = piece_table(tokenizer)
         self._ids = (tokenizer.pad_id, tokenizer.cls_id, tokenizer.sep_id, tokenizer.mask_id)
-        self._group = functools.lru_cache(maxsize=2)(self._make_group)
+        self._groups: dict[tuple[int, int], _Group] = {}
 
     @property
     def num_groups(self) -> int:
@@ -112,7 +111,7 @@ class BatchStream:
                 mine, ends = [], []
 
     def epoch(self, batch_size: int, epoch: int = 0) -> Iterator[Batch]:
-        """The batches of one epoch; the last may be smaller. For evaluation, epoch 0 is always the same."""
+        """The batches of one epoch; the last of a group may be smaller. For evaluation, epoch 0 is always the same."""
         for group in range(self.num_groups):
             rows = range(len(self._group(epoch, group).rows))
             for begin in range(0, len(rows), batch_size):
@@ -126,6 +125,8 @@ class BatchStream:
     def _places(self, batch_size: int, cursor: Cursor) -> Iterator[tuple[list[tuple[int, int, int]], Cursor]]:
         """The rows of each batch of all ranks, and the cursor after it."""
         epoch, group, row = cursor
+        if min(cursor) < 0 or group >= self.num_groups or row > len(self._group(epoch, group).rows):
+            raise RequestError(f"{cursor} does not belong to this corpus and configuration: begin with Cursor()")
         places: list[tuple[int, int, int]] = []
         while True:
             count = len(self._group(epoch, group).rows)
@@ -139,13 +140,21 @@ class BatchStream:
                 yield places, Cursor(epoch, group, row)
                 places = []
 
+    def _group(self, epoch: int, group: int) -> _Group:
+        """A group of shards in an epoch; the last two are kept."""
+        if (epoch, group) not in self._groups:
+            while len(self._groups) > 1:
+                del self._groups[next(iter(self._groups))]
+            self._groups[epoch, group] = self._make_group(epoch, group)
+        return self._groups[epoch, group]
+
     def _make_group(self, epoch: int, group: int) -> _Group:
         config = self.config
         order = np.argsort(draw(key(config.seed, epoch, "shards"), np.arange(len(self._shards))), kind="stable")
         chosen = order[group * config.shuffle_shards : (group + 1) * config.shuffle_shards]
         shards = [self._shards[i] for i in chosen]
         seed = key(config.seed, epoch, group)
-        # Cutting up depends on the shard, not on its group: the examples of an epoch are the same for any grouping.
+        # Cutting up depends on the shard, not on its group.
         examples = make_examples(shards, config.pairs, config.length, config.short_rate, key(config.seed, epoch))
         rows = arrange(examples.lengths, config.length, config.packing, seed)
         return _Group([shard.tokens for shard in shards], examples, rows, seed)

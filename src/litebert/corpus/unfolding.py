@@ -66,14 +66,14 @@ def _sequence_numbers(batch: Batch) -> Integers:
 
 def show_sequence(sequence: Sequence, tokenizer: Tokenizer) -> str:
     """A sequence for people: ⟦cat⟧ is masked, ⟦cat→dog⟧ replaced, ⟦cat=⟧ left as it was but asked about."""
-    words = []
+    words, reserved = [], tokenizer.reserved_ids
     for shown, original, masked in zip(sequence.shown, sequence.original, sequence.masked, strict=True):
         piece = tokenizer.piece(int(original))
         if tokenizer.continues:
             space = "" if piece.startswith(tokenizer.continues) else " "
             piece = piece.removeprefix(tokenizer.continues)
         else:
-            space = " " if piece.startswith("▁") or int(original) in tokenizer.special_ids else ""
+            space = " " if piece.startswith("▁") or int(original) in reserved else ""
             piece = piece.removeprefix("▁")
         if masked:
             if shown == original:

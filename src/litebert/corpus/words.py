@@ -19,7 +19,6 @@ _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u2e80-\u312f\u31a0-\ua4cf\uf900-\ufaff\uff01-\uff9f"
     "\U0001b000-\U0001b2ff\U00020000-\U0003ffff]"
 )
-_UNUSED = re.compile(r"\[unused\d+\]|<unused\d+>")
 
 
 @dataclass(frozen=True)
@@ -30,6 +29,13 @@ class PieceTable:
     stands_alone: NDArray[np.bool_]  # what follows it begins a word, too
     ordinary_ids: NDArray[np.int64]  # neither special nor unused: what may replace a masked token
 
+    def find_starts(self, tokens: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which tokens of running text begin a word; the first does."""
+        starts = self.starts_word[tokens]
+        starts[1:] |= self.stands_alone[tokens[:-1]]
+        starts[:1] = True
+        return starts
+
 
 def piece_table(tokenizer: Tokenizer) -> PieceTable:
     """Look at every piece once."""
@@ -37,6 +43,5 @@ def piece_table(tokenizer: Tokenizer) -> PieceTable:
     continues = tokenizer.continues
     alone = np.array([bool(_UNSPACED.search(piece)) for piece in pieces])
     begins = [not piece.startswith(continues) if continues else piece.startswith("▁") for piece in pieces]
-    special = set(tokenizer.special_ids)
-    ordinary = [i for i, piece in enumerate(pieces) if piece and i not in special and not _UNUSED.fullmatch(piece)]
+    ordinary = sorted(set(range(tokenizer.vocab_size)) - tokenizer.reserved_ids)
     return PieceTable(np.array(begins) | alone, alone, np.array(ordinary, np.int64))

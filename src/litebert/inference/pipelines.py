@@ -84,4 +84,10 @@ def load(folder: str | Path, revision: str | None = None) -> Pipeline:
     """Open a folder or a hub model for use on text."""
     if not Path(folder).is_dir() and str(folder) in PRESETS:
         raise RequestError(f"{folder} is a preset without tokenizer or training: open it with litebert.Model")
-    return Pipeline(Model.from_pretrained(folder, revision=revision), Tokenizer.from_pretrained(folder, revision))
+    model, tokenizer = Model.from_pretrained(folder, revision=revision), Tokenizer.from_pretrained(folder, revision)
+    if tokenizer.vocab_size > model.config.vocab_size:
+        raise RequestError(
+            f"the tokenizer of {folder} has {tokenizer.vocab_size:,} pieces and its model knows "
+            f"{model.config.vocab_size:,}: they do not belong together"
+        )
+    return Pipeline(model, tokenizer)

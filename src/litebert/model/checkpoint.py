@@ -236,7 +236,7 @@ def write_folder(
             json.dumps(rendered, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
         )
         if tokenizer is not None:
-            tokenizer.write_files(staging)
+            tokenizer.write_files(staging, config.max_positions)
         card = folder / CARD
         if card.is_file() and not is_generated(card.read_bytes()):
             shutil.copyfile(card, staging / CARD)  # somebody's own words

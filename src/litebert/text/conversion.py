@@ -33,9 +33,10 @@ def convert(engine: "SpieceEngine") -> tokenizers.Tokenizer:
     if spec.model_type != spec.UNIGRAM or spec.byte_fallback:
         raise RequestError("only unigram models without bytes for unknown characters can be written as tokenizer.json")
     scores = [(piece.piece, piece.score) for piece in engine.proto.pieces]
-    for token, parts in engine.number_commas.items():
+    replaced = engine.number_commas | engine.unused_pieces
+    for token in sorted(replaced, key=lambda token: len(engine.piece(token))):  # parts before what they make up
         # Just below what stands for it: always beaten, without moving the lowest score, on which that of <unk> rests.
-        rest = sum(scores[part][1] for part in parts)
+        rest = sum(scores[part][1] for part in replaced[token])
         scores[token] = (scores[token][0], min(scores[token][1], rest) - 0.001)
     unknown = spec.unk_id
     backend = tokenizers.Tokenizer(models.Unigram(scores, unk_id=unknown, byte_fallback=False))
@@ -59,7 +60,7 @@ def _steps(engine: "SpieceEngine") -> list[normalizers.Normalizer]:
         steps += [normalizers.Replace(Regex(_LAST_SIGMA), "ς"), normalizers.Lowercase()]
     table = engine.proto.normalizer_spec.precompiled_charsmap
     if engine.composes:
-        steps.append(normalizers.NFC())  # Precompiled alone leaves Korean syllables in pieces
+        steps.append(normalizers.NFKC())  # Precompiled alone leaves Korean syllables in pieces, and loses some accents
     if table:
         steps.append(normalizers.Precompiled(table))
     return [*steps, normalizers.Replace(Regex(" {2,}"), " "), normalizers.Strip()]

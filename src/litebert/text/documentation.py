@@ -116,11 +116,18 @@ def _docstrings(file: Path) -> list[str]:
     return [docstring for docstring in found if docstring]
 
 
+def _without_quotes(literal: str) -> str:
+    """A string literal without its prefix and its quotes, and with those that belong to the text."""
+    literal = literal.lstrip("rRuU")
+    width = 3 if literal.startswith(('"""', "'''")) else 1
+    return literal[width:-width]
+
+
 def _value_of(literal: str) -> str:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # odd escapes in foreign files
-            value = ast.literal_eval(literal) if "\\" in literal else literal.lstrip("rRuU").strip("\"'")
+            value = ast.literal_eval(literal) if "\\" in literal else _without_quotes(literal)
     except (SyntaxError, ValueError, MemoryError):
         return ""
     return inspect.cleandoc(value) if isinstance(value, str) else ""

@@ -5,6 +5,7 @@ Here are the contract and the engine that uses the tokenizers library. The other
 
 import contextlib
 import functools
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,8 +46,12 @@ class Engine(Protocol):
     def continues(self) -> str:
         """What a piece that continues a word begins with; empty if it is the starting piece that is marked, by ▁."""
 
+    @property
+    def reserved_ids(self) -> set[int]:
+        """Ids that no text gives: control symbols and the like."""
+
     def piece(self, token_id: int) -> str:
-        """The piece of an id; empty if there is none."""
+        """The piece of an id of the vocabulary."""
 
     def id_of(self, piece: str) -> int | None:
         """The id of a piece."""
@@ -57,8 +62,8 @@ class Engine(Protocol):
     def encode_plain(self, texts: list[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """Ids of texts in which nothing is special, one text after the other, and how many each has."""
 
-    def spans(self, text: str) -> list[Span]:
-        """Ids of a text with their places in it."""
+    def spans(self, text: str, plain: bool = False) -> list[Span]:
+        """Ids of a text with their places in it; if it is plain, nothing in it is special."""
 
     def decode(self, ids: list[int]) -> str:
         """Text of ids, without special tokens."""
@@ -86,13 +91,24 @@ class TokenizersEngine:
             engine.encode(["a word", "字"])  # some faults show only in use
         return engine
 
-    @property
+    @functools.cached_property
     def vocab_size(self) -> int:
-        return self._backend.get_vocab_size()
+        return max(self._backend.get_vocab().values()) + 1  # ids may have holes
 
     @property
     def continues(self) -> str:
         return self._continues
+
+    @functools.cached_property
+    def reserved_ids(self) -> set[int]:
+        added = self._backend.get_added_tokens_decoder()
+        unused = re.compile(r"\[unused\d+\]|<unused\d+>")
+        holes = set(range(self.vocab_size)) - set(self._backend.get_vocab().values())
+        return holes | {
+            i
+            for piece, i in self._backend.get_vocab().items()
+            if unused.fullmatch(piece) or (i in added and added[i].special)
+        }
 
     def piece(self, token_id: int) -> str:
         return self._backend.id_to_token(token_id) or ""
@@ -117,10 +133,14 @@ class TokenizersEngine:
         plain.encode_special_tokens = True
         return plain
 
-    def spans(self, text: str) -> list[Span]:
+    def spans(self, text: str, plain: bool = False) -> list[Span]:
         with refusing("the tokenizer cannot encode this text", RequestError):
-            row = self._backend.encode(mend(text), add_special_tokens=False)
-        return [Span(i, piece, *place) for i, piece, place in zip(row.ids, row.tokens, row.offsets, strict=True)]
+            row = (self._plain if plain else self._backend).encode(mend(text), add_special_tokens=False)
+        spans = []
+        for token, piece, (begin, end) in zip(row.ids, row.tokens, row.offsets, strict=True):
+            begin += len(text[begin:end]) - len(text[begin:end].lstrip())  # the space that ▁ stands for is no part
+            spans.append(Span(token, piece, begin, end))
+        return spans
 
     def decode(self, ids: list[int]) -> str:
         return self._backend.decode(ids)

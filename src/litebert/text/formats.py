@@ -22,7 +22,7 @@ __all__ = ["Bad", "DamagedError", "MissingColumn", "ReadOptions", "Record", "rea
 # Where it stands ("line 17"), the part of a long document that it is, and a string, an object, or a `Bad`.
 Record = tuple[str, int, Any]
 
-_NOT_UTF8 = "is not UTF-8: convert the file (iconv -f LATIN1 -t UTF-8)"
+_NOT_UTF8 = "is not UTF-8: convert the file (iconv -t UTF-8, with -f LATIN1, UTF-16 or whatever it is)"
 _LARGEST_FIELD = 64 << 20
 _DECODER = json.JSONDecoder(strict=False)
 _JSON_SIGN = re.compile(r"[^ \t\n\r]|\Z")

@@ -54,7 +54,7 @@ def inspect_tokenizer(tokenizer: Tokenizer, documents: Iterable[str]) -> Inspect
         ends = np.cumsum(counts)
         for place in np.unique(np.searchsorted(ends, np.flatnonzero(ids == tokenizer.unknown_id), side="right")):
             sentence = sentences[place]
-            for span in tokenizer.spans(sentence):
+            for span in tokenizer.spans(sentence, plain=True):
                 if span.id == tokenizer.unknown_id:
                     unknown.update(sentence[span.begin : span.end])
                     num_hidden += span.end - span.begin

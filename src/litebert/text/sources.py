@@ -1,4 +1,4 @@
-"""The sources of a corpus: files, folders, patterns, standard input, Hugging Face datasets, Python's documentation.
+"""The sources of a corpus: files, folders, patterns, standard input, Hugging Face datasets, installed documentation.
 
 `find_sources` turns names into sources in an order that does not change; a `Reader` gives their documents one after the
 other in bounded memory. What is wrong with a source is said in one sentence that names the file and the line or record.
@@ -55,8 +55,11 @@ class Source:
     compression: str = ""
 
 
-def find_sources(names: Sequence[str]) -> list[Source]:
-    """Find what names stand for: files, folders, patterns, `-`, `hf:NAME[:CONFIG][:SPLIT]`, `builtin:documentation`."""
+def find_sources(names: Sequence[str], without: Path | None = None) -> list[Source]:
+    """Find what names stand for: files, folders, patterns, `-`, `hf:NAME[:CONFIG][:SPLIT]`, `builtin:documentation`.
+
+    Folders are searched for files, but not the one that is to be left out, where the result will go.
+    """
     found: list[Source] = []
     for name in map(str, names):
         if name == "-":
@@ -70,7 +73,7 @@ def find_sources(names: Sequence[str]) -> list[Source]:
                 raise RequestError(f"{name} is not built in: the only such source is builtin:documentation")
             found.append(Source(name, "documentation"))
         elif os.path.isdir(name):
-            found += _search_folder(name)
+            found += _search_folder(name, without)
         elif os.path.lexists(name) or not glob.has_magic(name):
             found.append(_describe(name))
         else:
@@ -80,7 +83,7 @@ def find_sources(names: Sequence[str]) -> list[Source]:
             if not matches:
                 raise RequestError(f"nothing matches {name}: name files, folders or patterns")
             for match in files if "**" in name else matches:
-                found += _search_folder(match) if os.path.isdir(match) else [_describe(match)]
+                found += _search_folder(match, without) if os.path.isdir(match) else [_describe(match)]
     if not found:
         raise RequestError("there is nothing to read: name files, folders or patterns")
     return found
@@ -115,7 +118,7 @@ def _guess(name: str) -> str:
     return ": check its name"
 
 
-def _search_folder(folder: str) -> list[Source]:
+def _search_folder(folder: str, without: Path | None) -> list[Source]:
     """Find the files with known suffixes, by path; a folder is entered once, however often it is linked."""
 
     def refuse(error: OSError) -> None:
@@ -123,6 +126,9 @@ def _search_folder(folder: str) -> list[Source]:
 
     found: list[Source] = []
     seen: set[tuple[int, int]] = set()
+    if without is not None and without.is_dir():
+        status = without.stat()
+        seen.add((status.st_dev, status.st_ino))
     for parent, folders, files in os.walk(folder, onerror=refuse, followlinks=True):
         status = os.stat(parent)
         if (status.st_dev, status.st_ino) in seen:
@@ -200,7 +206,7 @@ class Reader:
             self.num_bad += 1
         except OSError as error:
             raise LitebertError(
-                f"{source.name} cannot be read ({_reason(error)}): check that it is still there"
+                f"{source.name} cannot be read ({_reason(error)}): check that it is there and readable"
             ) from None
         if missing and not num_usable:
             raise LitebertError(f"{source.name}, {missing[0]}, {missing[1].reason}")
@@ -228,6 +234,8 @@ class Reader:
 
 def _open(source: Source) -> contextlib.AbstractContextManager[IO[bytes]]:
     if source.name == "-":
+        if sys.stdin is None:
+            raise LitebertError("standard input is closed: name a file")
         return contextlib.nullcontext(sys.stdin.buffer)
     return open(source.name, "rb", buffering=0)
 

@@ -19,7 +19,7 @@ from litebert.folders import read_bytes
 from litebert.text.cleanup import CleanUp
 from litebert.text.engine import Span, refusing
 
-__all__ = ["SpieceEngine"]
+__all__ = ["SpieceEngine", "ends_in_number_comma"]
 
 _SPACE = "▁"
 _MAX_BYTES = 64_000_000
@@ -37,14 +37,19 @@ class SpieceEngine:
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
             self._processor.encode("a word 字")
             self._pieces = [str(piece.piece) for piece in self.proto.pieces]
+            kinds = type(self.proto).SentencePiece
+            self.unused_ids = {i for i, piece in enumerate(self.proto.pieces) if piece.type == kinds.UNUSED}
             self._split_commas = self._find_number_commas()
         self._ids = {piece: i for i, piece in enumerate(self._pieces)}
-        kinds = type(self.proto).SentencePiece
         self.control_ids = [
             i for i, piece in enumerate(self.proto.pieces) if piece.type in (kinds.CONTROL, kinds.UNKNOWN)
         ]
         names = sorted((self._pieces[i] for i in self.control_ids), key=len, reverse=True)
         self._written_out = re.compile("(" + "|".join(map(re.escape, names)) + ")")
+
+    def __reduce__(self) -> tuple[type["SpieceEngine"], tuple[bytes, CleanUp]]:
+        """For pickling: processes get the file, not the library's objects."""
+        return type(self), (self.model, self.clean_up)
 
     @classmethod
     def from_file(cls, file: Path, settings: dict[str, Any]) -> "SpieceEngine":
@@ -56,11 +61,8 @@ class SpieceEngine:
         """What the pieces that end in a digit and a comma are replaced with: ids, and the characters of each."""
         replaced = {}
         for i, piece in enumerate(self._pieces):
-            if len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit():
-                parts = self._processor.encode(piece[:-1].replace(_SPACE, ""), return_type=str)
-                if not piece.startswith(_SPACE) and parts and parts[0].startswith(_SPACE):
-                    parts = ([parts[0][1:]] if len(parts[0]) > 1 else []) + parts[1:]
-                parts.append(",")
+            if ends_in_number_comma(piece) and i not in self.unused_ids:
+                parts = [*self._encode_piece(piece, piece[:-1]), ","]
                 ids = [self._processor.piece_to_id(part) for part in parts]
                 if "".join(parts) != piece:  # in models that put no space before the first word
                     parts = [piece.removesuffix("".join(parts[1:])), *parts[1:]]
@@ -76,6 +78,11 @@ class SpieceEngine:
         return ""
 
     @property
+    def reserved_ids(self) -> set[int]:
+        ordinary = (type(self.proto).SentencePiece.NORMAL, type(self.proto).SentencePiece.USER_DEFINED)
+        return {i for i, piece in enumerate(self.proto.pieces) if piece.type not in ordinary}
+
+    @property
     def number_commas(self) -> dict[int, list[int]]:
         """Pieces that end in a digit and a comma, and what stands for them."""
         return {token: [part for part, _ in parts] for token, parts in self._split_commas.items()}
@@ -86,7 +93,7 @@ class SpieceEngine:
         return bool(self._processor.normalize("\u1100\u1161").endswith("가"))
 
     def piece(self, token_id: int) -> str:
-        return self._pieces[token_id] if 0 <= token_id < len(self._pieces) else ""
+        return self._pieces[token_id]
 
     def id_of(self, piece: str) -> int | None:
         return self._ids.get(piece)
@@ -127,10 +134,25 @@ class SpieceEngine:
             done = place + 1
         return np.concatenate([*parts, ids[done:]]), counts
 
-    def spans(self, text: str) -> list[Span]:
+    def _encode_piece(self, piece: str, text: str) -> list[str]:
+        """The pieces of the text of a piece, or of a part of it; without the space that it did not begin with."""
+        parts: list[str] = self._processor.encode(text.replace(_SPACE, ""), return_type=str)
+        if not piece.startswith(_SPACE) and parts and parts[0].startswith(_SPACE):
+            parts = ([parts[0][1:]] if len(parts[0]) > 1 else []) + parts[1:]
+        return parts
+
+    @property
+    def unused_pieces(self) -> dict[int, list[int]]:
+        """Pieces that the vocabulary has and never uses, and what stands for them."""
+        return {
+            token: [self._processor.piece_to_id(part) for part in self._encode_piece(piece, piece)]
+            for token, piece in ((token, self._pieces[token]) for token in self.unused_ids)
+        }
+
+    def spans(self, text: str, plain: bool = False) -> list[Span]:
         spans: list[Span] = []
         done = 0
-        for number, part in enumerate(self._written_out.split(text)):
+        for number, part in enumerate([text] if plain else self._written_out.split(text)):
             if number % 2:
                 spans.append(Span(self._ids[part], part, done, done + len(part)))
             else:
@@ -171,9 +193,6 @@ class SpieceEngine:
         return self._split_commas.get(token, [(token, piece)])
 
     def decode(self, ids: list[int]) -> str:
-        wrong = [token for token in ids if not 0 <= token < len(self._pieces)]
-        if wrong:
-            raise RequestError(f"the vocabulary has no id {wrong[0]}; ids are 0 to {len(self._pieces) - 1}")
         control = set(self.control_ids)
         with refusing("the tokenizer cannot decode these ids", RequestError):
             return str(self._processor.decode([token for token in ids if token not in control]))
@@ -187,3 +206,12 @@ class SpieceEngine:
     def write_model(self, folder: Path) -> None:
         """Write `spiece.model`, byte for byte what was read."""
         (folder / "spiece.model").write_bytes(self.model)
+
+
+def ends_in_number_comma(piece: str) -> bool:
+    """Whether Google's rule for numbers takes this piece apart.
+
+    >>> ends_in_number_comma("▁1990,"), ends_in_number_comma(","), ends_in_number_comma("▁so,")
+    (True, False, False)
+    """
+    return len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit()

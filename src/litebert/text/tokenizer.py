@@ -8,13 +8,13 @@ several times faster, if litebert wrote the two together.
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from litebert.errors import FolderError, RequestError
-from litebert.folders import hash_file, read_json
+from litebert.folders import hash_file, read_json, replace_folder
 from litebert.hub import resolve
 from litebert.text.engine import SPECIAL_TOKENS, Engine, Span, TokenizersEngine, wordpiece_engine
 from litebert.text.spiece import SpieceEngine
@@ -22,6 +22,11 @@ from litebert.text.spiece import SpieceEngine
 __all__ = ["Encoded", "Tokenizer"]
 
 _HASHES = "litebert_hashes"
+# What is kept of a folder's tokenizer_config.json; the rest tells transformers how to build what we do not have.
+_SETTINGS = {
+    *("do_lower_case", "keep_accents", "strip_accents", "tokenize_chinese_chars", "model_max_length"),
+    *(f"{token[1:-1].lower()}_token" for token in SPECIAL_TOKENS),
+}
 
 
 @dataclass(frozen=True)
@@ -57,25 +62,25 @@ class Tokenizer:
         """Open the tokenizer of a folder or hub model, or a file: `spiece.model`, `tokenizer.json` or `vocab.txt`."""
         file = Path(name)
         if file.is_file():
-            return cls._open(file.parent, file, {})
-        folder = resolve(name, revision)
+            return cls._open(file, _read_settings(file.parent / "tokenizer_config.json"))
+        folder = resolve(name, revision, "tokenizer")
         settings = _read_settings(folder / "tokenizer_config.json")
         if (folder / "spiece.model").exists() and _written_together(folder, settings):
-            return cls._open(folder, folder / "spiece.model", settings)
+            return cls._open(folder / "spiece.model", settings)
         for file in (folder / "tokenizer.json", folder / "spiece.model", folder / "vocab.txt"):
             if file.exists():
-                return cls._open(folder, file, settings)
+                return cls._open(file, settings)
         raise FolderError(f"{folder} has no tokenizer: tokenizer.json, spiece.model or vocab.txt is missing")
 
     @classmethod
-    def _open(cls, folder: Path, file: Path, settings: dict[str, Any]) -> "Tokenizer":
-        settings = {key: value for key, value in settings.items() if key != _HASHES}
+    def _open(cls, file: Path, settings: dict[str, Any]) -> "Tokenizer":
+        settings = {key: value for key, value in settings.items() if key in _SETTINGS}
         try:
             if file.suffix == ".model":
                 return cls(SpieceEngine.from_file(file, settings), settings)
             if file.suffix == ".json":
                 return cls(TokenizersEngine.from_json(file), settings)
-            settings = {"do_lower_case": True, **settings, "tokenizer_class": "BertTokenizer"}
+            settings = {"do_lower_case": True, **settings}
             return cls(wordpiece_engine(file, settings), settings)
         except RequestError as error:
             raise FolderError(f"{file} is no tokenizer of an ALBERT or BERT: {error}") from None
@@ -116,21 +121,30 @@ class Tokenizer:
         return self.piece(self.mask_id)
 
     @property
-    def special_ids(self) -> list[int]:
-        """Ids of the five special tokens."""
-        return list(self._ids.values())
+    def reserved_ids(self) -> set[int]:
+        """Ids that stand for no text: special tokens, and whatever else the vocabulary keeps aside."""
+        return self._engine.reserved_ids | set(self._ids.values())
 
     @property
     def continues(self) -> str:
         """What a piece that continues a word begins with (`##`); empty if ▁ marks pieces that begin one."""
         return self._engine.continues
 
+    def __repr__(self) -> str:
+        return f"Tokenizer({self.vocab_size:,} pieces, {type(self._engine).__name__})"
+
     def piece(self, token_id: int) -> str:
-        """The piece that an id stands for."""
-        return self._engine.piece(token_id)
+        """The piece that an id stands for; empty if none does."""
+        return self._engine.piece(token_id) if 0 <= token_id < self.vocab_size else ""
+
+    def id_of(self, piece: str) -> int | None:
+        """The id of a piece, if there is one."""
+        return self._engine.id_of(piece)
 
     def encode(self, texts: list[str], pairs: list[str] | None = None, max_length: int = 512) -> Encoded:
         """Encode texts or pairs with [CLS] and [SEP], cut to `max_length`: of a pair, the longer text first."""
+        if any(isinstance(given, str) for given in cast("tuple[object, ...]", (texts, pairs))):
+            raise RequestError("texts come in a list: write encode([text])")
         if pairs is not None and len(pairs) != len(texts):
             raise RequestError(f"{len(texts)} texts and {len(pairs)} second texts do not make pairs")
         if max_length < 4:
@@ -159,22 +173,34 @@ class Tokenizer:
         """Encode a corpus: ids of all texts, one after the other, and how many each has. Nothing in it is special."""
         return self._engine.encode_plain(texts)
 
-    def spans(self, text: str) -> list[Span]:
-        """The pieces of a text, with the characters of the original that each stands for."""
-        return self._engine.spans(text)
+    def spans(self, text: str, plain: bool = False) -> list[Span]:
+        """The pieces of a text, with the characters of the original that each stands for.
+
+        A special token that is written out, such as [MASK], counts as one unless the text is plain.
+        """
+        return self._engine.spans(text, plain)
 
     def decode(self, ids: list[int]) -> str:
         """Ids back to text, without special tokens."""
+        wrong = [token for token in ids if not 0 <= token < self.vocab_size]
+        if wrong:
+            raise RequestError(f"the vocabulary has no id {wrong[0]}; ids are 0 to {self.vocab_size - 1}")
         return self._engine.decode(ids)
 
-    def write_files(self, folder: Path) -> None:
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Save a folder that AutoTokenizer opens, whole or not at all."""
+        with replace_folder(Path(folder)) as staging:
+            self.write_files(staging)
+
+    def write_files(self, folder: Path, max_length: int = 512) -> None:
         """Write files with which AutoTokenizer gives the same ids: JSON, settings, `spiece.model` if there is one."""
         engine = self._engine
         file = folder / "tokenizer.json"
         file.write_text(engine.backend().to_str(pretty=True), encoding="utf-8")
         names = {f"{token[1:-1].lower()}_token": self.piece(self._ids[token]) for token in SPECIAL_TOKENS}
         settings = {
-            "tokenizer_class": "PreTrainedTokenizerFast",
+            "tokenizer_class": "BertTokenizer" if self.continues else "PreTrainedTokenizerFast",
+            "model_max_length": max_length,
             **self._settings,
             **names,
             "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
@@ -183,7 +209,7 @@ class Tokenizer:
             engine.write_model(folder)
             settings |= vars(engine.clean_up)
             settings[_HASHES] = {name: hash_file(folder / name) for name in ("tokenizer.json", "spiece.model")}
-        text = json.dumps(settings, indent=2, ensure_ascii=False) + "\n"
+        text = json.dumps(settings, indent=2, ensure_ascii=False, sort_keys=True) + "\n"
         (folder / "tokenizer_config.json").write_text(text, encoding="utf-8")
 
 

@@ -8,12 +8,13 @@ from typing import Annotated, Any, Literal
 
 import sentencepiece
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+from sentencepiece import sentencepiece_model_pb2 as protocol
 
 from litebert.errors import LitebertError, RequestError
 from litebert.text.cleanup import CleanUp, mend
 from litebert.text.engine import SPECIAL_TOKENS
 from litebert.text.sentences import split_sentences
-from litebert.text.spiece import SpieceEngine
+from litebert.text.spiece import SpieceEngine, ends_in_number_comma
 from litebert.text.tokenizer import Tokenizer
 
 __all__ = ["GOOGLE_SYMBOLS", "VocabularyConfig", "train_vocabulary"]
@@ -46,6 +47,8 @@ class VocabularyConfig(BaseModel):
                 raise ValueError(f"{symbol!r} cannot be a symbol: it is empty, holds a space or is no text")
             if symbol in (*SPECIAL_TOKENS, "<pad>", "<unk>"):
                 raise ValueError(f"{symbol!r} cannot be a symbol: it is in every vocabulary already")
+            if CleanUp(self.do_lower_case, self.keep_accents).clean(symbol) != symbol:
+                raise ValueError(f"{symbol!r} cannot be a symbol: the clean-up changes it before it is looked for")
         return self
 
 
@@ -80,7 +83,16 @@ def train_vocabulary(documents: Iterable[str], config: VocabularyConfig) -> Toke
             if counter.error is not None:
                 raise counter.error from None
             raise _explained(error, counter.count, config) from None
-    return Tokenizer(SpieceEngine(written.getvalue(), clean_up))
+    return Tokenizer(SpieceEngine(_without_number_commas(written.getvalue()), clean_up))
+
+
+def _without_number_commas(model: bytes) -> bytes:
+    """Turn off pieces such as "1990,": Google's rule would take them apart again, and tokenizers has no such rule."""
+    proto = protocol.ModelProto.FromString(model)  # type: ignore[attr-defined]
+    for piece in proto.pieces:
+        if ends_in_number_comma(piece.piece):
+            piece.type = type(piece).UNUSED
+    return bytes(proto.SerializeToString(deterministic=True))
 
 
 def _sentences(documents: Iterable[str], clean_up: CleanUp) -> Iterator[str]:
