@@ -110,7 +110,12 @@ def machine() -> dict[str, Any]:
         "python": platform.python_version(),
         **packages,
         # Where files lay is nobody's business but this machine's.
-        "command": " ".join(["python", *(Path(word).name if Path(word).is_absolute() else word for word in sys.argv)]),
+        "command": " ".join(
+            [
+                f"python benchmarks/{Path(sys.argv[0]).name}",
+                *(Path(word).name if Path(word).is_absolute() else word for word in sys.argv[1:]),
+            ]
+        ),
         "date": date.today().isoformat(),
     }
 

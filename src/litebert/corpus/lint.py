@@ -18,6 +18,7 @@ from litebert.corpus.corpus import TRAIN, Corpus
 from litebert.corpus.duplicates import DigestSet
 from litebert.corpus.examples import Pairs
 from litebert.corpus.judgement import Finding, Measures
+from litebert.corpus.shards import Shard
 from litebert.corpus.stream import BatchStream, StreamConfig
 from litebert.corpus.unfolding import Sequence, show_sequence, unfold
 from litebert.corpus.words import PieceTable, piece_table
@@ -50,17 +51,21 @@ class Report:
 def lint(corpus: Corpus, config: StreamConfig | None = None, num_sequences: int = 20_000) -> Report:
     """Examine the first batches of a corpus; of a large one, those of its first shards."""
     few = [shard for shard in corpus.shards[TRAIN] if shard.tokens.size][:_MOST_SHARDS]
-    some = replace(corpus, shards={**corpus.shards, TRAIN: few})
-    stream = BatchStream(some, config)
-    report = examine(stream.epoch(_ROWS_AT_ONCE), some, stream.config.pairs, num_sequences)
-    measures = replace(report.measures, duplicates=_duplicate_share(corpus))
-    return replace(report, measures=measures, findings=judgement.judge(measures, stream.config.pairs))
+    stream = BatchStream(replace(corpus, shards={TRAIN: few}), config)
+    return examine(stream.epoch(_ROWS_AT_ONCE), corpus, stream.config.pairs, num_sequences, few)
 
 
-def examine(batches: Iterable[Batch], corpus: Corpus, pairs: Pairs, num_sequences: int = 20_000) -> Report:
-    """Measure batches, wherever they come from, that were made of a corpus."""
+def examine(
+    batches: Iterable[Batch],
+    corpus: Corpus,
+    pairs: Pairs,
+    num_sequences: int = 20_000,
+    shards: list[Shard] | None = None,
+) -> Report:
+    """Measure batches, wherever they come from, that were made of a corpus or of some of its shards."""
     tokenizer = corpus.tokenizer
-    counted = _Counts(piece_table(tokenizer), corpus)
+    index = SentenceIndex.build(corpus.shards[TRAIN] if shards is None else shards)
+    counted = _Counts(piece_table(tokenizer), corpus, index)
     padding: list[float] = []
     examples: list[str] = []
     for sequence in islice(unfold(_weighed(batches, padding), tokenizer.sep_id), num_sequences):
@@ -81,10 +86,10 @@ def _weighed(batches: Iterable[Batch], padding: list[float]) -> Iterable[Batch]:
 class _Counts:
     """What is counted while sequences go by."""
 
-    def __init__(self, table: PieceTable, corpus: Corpus) -> None:
+    def __init__(self, table: PieceTable, corpus: Corpus, index: SentenceIndex) -> None:
         self._table = table
         self._corpus = corpus
-        self._index = SentenceIndex.build(corpus.shards[TRAIN])
+        self._index = index
         self._lengths: list[int] = []
         self._pairs: list[tuple[Any, Any]] = []
         self._labels: list[int] = []

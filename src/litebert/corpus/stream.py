@@ -91,7 +91,7 @@ class BatchStream:
         """Batches from a cursor on, each with the cursor after it, without end.
 
         `batch_size` counts the rows of all ranks together. Each rank gets its part of every batch, in order; of
-        several workers of a rank, each makes every so-manieth batch.
+        several workers of a rank, each makes one batch in `num_workers`.
         """
         if batch_size < 1 or num_ranks < 1 or batch_size % num_ranks:
             raise RequestError(f"a batch of {batch_size} rows cannot be shared by {num_ranks} ranks: choose a multiple")

@@ -7,6 +7,7 @@ other in bounded memory. What is wrong with a source is said in one sentence tha
 import contextlib
 import difflib
 import glob
+import logging
 import os
 import re
 import stat
@@ -266,10 +267,14 @@ def _read_dataset(name: str) -> Iterator[Record]:
     except ImportError:
         raise LitebertError(f"{name} needs the datasets library: pip install 'litebert[datasets]'") from None
     _, dataset, config, split = [*name.split(":"), "", ""][:4]
+    for library in ("datasets", "huggingface_hub"):
+        logging.getLogger(library).setLevel(logging.ERROR)  # every attempt to reach the hub would be a warning
     try:
         rows = datasets.load_dataset(dataset, config or None, split=split or "train", streaming=True)
         for number, row in enumerate(rows, 1):
             yield f"record {number}", 0, row
+    except (ConnectionError, TimeoutError):
+        raise LitebertError(f"{name} cannot be read: the hub cannot be reached for it") from None
     except Exception as error:
         reason = (str(error).strip() or type(error).__name__).partition("\n")[0][:200]
         raise LitebertError(f"{name} cannot be read: check its name, configuration and split ({reason})") from error
