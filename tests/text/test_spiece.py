@@ -1,6 +1,7 @@
 """SentencePiece as Google uses it: the same ids, places in the original text, and the same in AutoTokenizer."""
 
 import json
+import pickle
 import shutil
 import time
 from collections import Counter
@@ -19,6 +20,7 @@ from litebert.text.cleanup import CleanUp
 from litebert.text.engine import TokenizersEngine
 from litebert.text.spiece import SpieceEngine
 from litebert.text.tokenizer import Tokenizer
+from litebert.text.vocabulary import VocabularyConfig, train_vocabulary
 from tests.conftest import make_sentences
 from tests.text import oracle
 from tests.text.test_tokenizer import PIECES
@@ -289,3 +291,40 @@ def test_a_megabyte_of_anything_is_quick(small_tokenizer: Tokenizer, wordpiece: 
             begin = time.perf_counter()
             use()
             assert time.perf_counter() - begin < 6
+
+
+def test_a_tokenizer_travels_and_is_saved(small_tokenizer: Tokenizer, tmp_path: Path) -> None:
+    again = pickle.loads(pickle.dumps(small_tokenizer))
+    assert rows_of(again, NUMBERS) == rows_of(small_tokenizer, NUMBERS)
+    small_tokenizer.save_pretrained(tmp_path / "saved")
+    assert (tmp_path / "saved" / "manifest.json").exists()
+    assert Tokenizer.from_pretrained(tmp_path / "saved").id_of("▁the") == small_tokenizer.id_of("▁the")
+    assert repr(small_tokenizer) == "Tokenizer(400 pieces, SpieceEngine)"
+    with pytest.raises(RequestError, match="in a list"):
+        small_tokenizer.encode("the river")  # type: ignore[arg-type]
+
+
+def test_a_file_is_read_with_the_settings_beside_it(tmp_path: Path) -> None:
+    cased = train_vocabulary(make_sentences(1000), VocabularyConfig(vocab_size=400, coverage=1.0, do_lower_case=False))
+    cased.write_files(tmp_path)
+    assert rows_of(Tokenizer.from_pretrained(tmp_path / "spiece.model"), ["The Café"]) == rows_of(cased, ["The Café"])
+
+
+def test_settings_of_others_do_not_travel(small_tokenizer: Tokenizer, tmp_path: Path) -> None:
+    """A folder of transformers names its own class, which would not read our tokenizer.json as it stands."""
+    small_tokenizer.write_files(tmp_path)
+    (tmp_path / "tokenizer.json").unlink()
+    settings = {"tokenizer_class": "AlbertTokenizer", "added_tokens_decoder": {}, "do_lower_case": True}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings))
+    (tmp_path / "out").mkdir()
+    Tokenizer.from_pretrained(tmp_path).write_files(tmp_path / "out", max_length=128)
+    written = json.loads((tmp_path / "out" / "tokenizer_config.json").read_text())
+    assert written["tokenizer_class"] == "PreTrainedTokenizerFast"
+    assert "added_tokens_decoder" not in written
+    assert written["model_max_length"] == 128
+
+
+def test_places_are_the_same_in_both_engines(small_tokenizer: Tokenizer, folder: Path) -> None:
+    other = Tokenizer.from_pretrained(folder / "tokenizer.json")
+    for text in ["The  river crossed", " 한국어를 공부합니다 ", "a café (small)"]:
+        assert [vars(span) for span in other.spans(text)] == [vars(span) for span in small_tokenizer.spans(text)]

@@ -121,9 +121,14 @@ class Tokenizer:
         return self.piece(self.mask_id)
 
     @property
+    def special_ids(self) -> list[int]:
+        """Ids of the five special tokens: padding, unknown, [CLS], [SEP], mask."""
+        return list(self._ids.values())
+
+    @property
     def reserved_ids(self) -> set[int]:
         """Ids that stand for no text: special tokens, and whatever else the vocabulary keeps aside."""
-        return self._engine.reserved_ids | set(self._ids.values())
+        return self._engine.reserved_ids | set(self.special_ids)
 
     @property
     def continues(self) -> str:
