@@ -89,6 +89,9 @@ def test_standard_input_is_a_source(home: Path, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "from 3 documents" in done.stdout
+    lines = json.dumps({"text": "A long line. " * 20_000}).encode() + b"\n" + (home / "documents.jsonl").read_bytes()
+    done = run("prepare", "-", "-t", home / "tok", "-o", tmp_path / "json", "--workers", 1, input=lines)
+    assert "from 801 documents" in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,8 @@ other in bounded memory. What is wrong with a source is said in one sentence tha
 import contextlib
 import difflib
 import glob
+import itertools
+import json
 import logging
 import os
 import re
@@ -34,6 +36,7 @@ _COMPRESSIONS = {".gz": "gz", ".zst": "zst"}
 _ARCHIVES = {".tar", ".tgz", ".zip", ".bz2", ".xz", ".7z", ".rar"}
 _READABLE = f"{', '.join(_KINDS)}, each also with .gz or .zst"
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_LONGEST_GUESS = 16 << 20
 _SKIP = "or pass --skip-bad to leave such records out and count them"
 
 
@@ -221,8 +224,11 @@ class Reader:
         else:
             with _open(source) as file:
                 blocks = DECOMPRESS[source.compression](self._chunks(file))
-                is_seekable = source.kind == "parquet" and not source.compression and source.size is not None
-                for record in read_records(blocks, source.kind, self._options, file if is_seekable else None):
+                kind = source.kind
+                if source.name == "-":
+                    kind, blocks = _guess_kind(blocks)
+                is_seekable = kind == "parquet" and not source.compression and source.size is not None
+                for record in read_records(blocks, kind, self._options, file if is_seekable else None):
                     if is_seekable:
                         self._bytes_here = file.tell()
                     yield record
@@ -231,6 +237,21 @@ class Reader:
         while chunk := file.read(BLOCK // 4):
             self._bytes_here += len(chunk)
             yield chunk
+
+
+def _guess_kind(blocks: Iterator[bytes]) -> tuple[str, Iterator[bytes]]:
+    """Standard input has no suffix: if its first line is a JSON object, so are the others."""
+    beginning = next(blocks, b"")
+    while beginning.lstrip().startswith(b"{") and b"\n" not in beginning and len(beginning) < _LONGEST_GUESS:
+        block = next(blocks, b"")
+        if not block:
+            break
+        beginning += block
+    try:
+        is_object = isinstance(json.loads(beginning.lstrip().partition(b"\n")[0]), dict)
+    except (ValueError, RecursionError):
+        is_object = False
+    return "jsonl" if is_object else "text", itertools.chain([beginning], blocks)
 
 
 def _open(source: Source) -> contextlib.AbstractContextManager[IO[bytes]]:
