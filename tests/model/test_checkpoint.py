@@ -142,7 +142,7 @@ def test_presets_and_unknown_names(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         Model.from_pretrained("albert-mini", "poetry")  # type: ignore[arg-type]
     with pytest.raises(FolderError, match="no folder"):
         Model.from_pretrained(tmp_path / "nothing")
-    with pytest.raises(FolderError, match="is a file"):
+    with pytest.raises(FolderError, match="is no folder; a model is one"):
         Model.from_pretrained(__file__)
 
 
