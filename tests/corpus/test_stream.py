@@ -34,8 +34,8 @@ def content(batch: Batch) -> list[list[Any]]:
     """Each row of a batch as plain values, without padding, so that parts of batches can be compared and joined."""
     assert batch.masked_positions is not None
     assert batch.masked_labels is not None
-    assert batch.sentence_labels is not None
-    labels = batch.sentence_labels.reshape(len(batch.input_ids), -1)
+    none = torch.full((len(batch.input_ids), 1), NO_LABEL)
+    labels = none if batch.sentence_labels is None else batch.sentence_labels.reshape(len(batch.input_ids), -1)
     masks = batch.sequence_ids if batch.sequence_ids is not None else batch.attention_mask
     assert masks is not None
     return [
@@ -196,12 +196,19 @@ def test_packed_rows_and_single_rows_give_the_same_loss(small_corpus: Corpus) ->
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
 
 
-def test_a_batch_trains(small_corpus: Corpus) -> None:
+@pytest.mark.parametrize("packing", [True, False])
+@pytest.mark.parametrize(("pairs", "length"), [("sop", 64), ("nsp", 64), ("none", 64), ("sop", 8)])
+def test_a_batch_trains(small_corpus: Corpus, pairs: str, length: int, packing: bool) -> None:
+    """Also one in which no pair asks anything: at length 8 no two sentences fit."""
     model = Model(small_config(vocab_size=400, max_positions=64), head="pretraining")
-    batch, _ = next(BatchStream(small_corpus, StreamConfig(length=64)).batches(8))
+    config = StreamConfig(length=length, pairs=pairs, packing=packing)  # type: ignore[arg-type]
+    batch, _ = next(BatchStream(small_corpus, config).batches(8))
+    assert (batch.sentence_labels is None) == (pairs == "none")
     loss = pretraining_loss(model, batch)
     loss.backward()
     assert torch.isfinite(loss)
+    gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+    assert all(torch.isfinite(gradient).all() for gradient in gradients)
 
 
 @settings(max_examples=100, deadline=None)

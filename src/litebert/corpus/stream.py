@@ -170,7 +170,7 @@ class BatchStream:
                 begin = place
         made = _join(blocks)
         for begin in range(0, len(places), share):
-            yield _batch({name: column[begin : begin + share] for name, column in made.items()}, self.config.packing)
+            yield _batch({name: column[begin : begin + share] for name, column in made.items()}, self.config)
 
     def _make_rows(self, group: _Group, rows: NDArray[np.int64]) -> dict[str, Array]:
         """Rows of ids with everything that is asked about them, as arrays."""
@@ -265,15 +265,17 @@ def _join(blocks: list[dict[str, Array]]) -> dict[str, Array]:
     return joined
 
 
-def _batch(columns: dict[str, Array], packing: bool) -> Batch:
-    """Arrays as tensors; tables no wider than this batch needs."""
+def _batch(columns: dict[str, Array], config: StreamConfig) -> Batch:
+    """Arrays as tensors; tables no wider than this batch needs, and no labels where nothing is asked."""
     for names in (("sequence_starts", "sentence_labels"), ("masked_positions", "masked_labels")):
         width = max(1, int((columns[names[0]] >= 0).sum(1).max(initial=0)))
         for name in names:
             columns[name] = columns[name][:, :width]
     tensors = {name: torch.from_numpy(np.ascontiguousarray(column)) for name, column in columns.items()}
-    if packing:
-        return Batch(**tensors)
-    mask = tensors.pop("sequence_ids")
-    del tensors["sequence_starts"]
-    return Batch(**{**tensors, "sentence_labels": tensors["sentence_labels"][:, 0]}, attention_mask=mask)
+    if not config.packing:
+        tensors["attention_mask"] = tensors.pop("sequence_ids")
+        tensors["sentence_labels"] = tensors["sentence_labels"][:, 0]
+        del tensors["sequence_starts"]
+    if config.pairs == "none":
+        del tensors["sentence_labels"]
+    return Batch(**tensors)

@@ -19,10 +19,12 @@ def masked_lm_loss(output: ModelOutput, batch: Batch) -> Tensor:
 
 
 def sentence_loss(output: ModelOutput, batch: Batch) -> Tensor:
-    """Cross-entropy of the sentence task (order, or next sentence)."""
+    """Cross-entropy of the sentence task (order, or next sentence), averaged over the pairs; 0 where there is none."""
     assert output.sop_logits is not None
     assert batch.sentence_labels is not None
-    return F.cross_entropy(output.sop_logits.flatten(0, -2), batch.sentence_labels.flatten(), ignore_index=NO_LABEL)
+    labels = batch.sentence_labels.flatten()
+    total = F.cross_entropy(output.sop_logits.flatten(0, -2), labels, ignore_index=NO_LABEL, reduction="sum")
+    return total / (labels != NO_LABEL).sum().clamp(min=1)
 
 
 def pretraining_loss(model: Model, batch: Batch, depth: int | None = None) -> Tensor:
