@@ -74,7 +74,7 @@ def show_sequence(sequence: Sequence, tokenizer: Tokenizer) -> str:
             piece = piece.removeprefix(tokenizer.continues)
         else:
             space = " " if piece.startswith("▁") or int(original) in reserved else ""
-            piece = piece.removeprefix("▁")
+            piece = piece.removeprefix("▁") or "▁"  # a space alone is a piece, too
         if masked:
             if shown == original:
                 piece = f"{piece}="
