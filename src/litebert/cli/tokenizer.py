@@ -79,8 +79,8 @@ def train(
         print_json({"folder": str(out), "vocab_size": tokenizer.vocab_size, "bad_records": reader.num_bad})
     else:
         typer.echo(f"{out}: {tokenizer.vocab_size:,} pieces{said_bad(reader.num_bad)}")
-        words = " ".join(sources or [])
-        typer.echo(f"Next:  litebert prepare {words} --tokenizer {out} --out corpus")
+        words = " ".join(["litebert prepare", *(sources or []), f"--tokenizer {out} --out corpus"])
+        typer.echo(f"Next:  {words}")
 
 
 @app.command(epilog="Example:  litebert tokenizer inspect books/ -t my-tokenizer")
