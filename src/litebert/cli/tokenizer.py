@@ -79,7 +79,8 @@ def train(
         print_json({"folder": str(out), "vocab_size": tokenizer.vocab_size, "bad_records": reader.num_bad})
     else:
         typer.echo(f"{out}: {tokenizer.vocab_size:,} pieces{said_bad(reader.num_bad)}")
-        words = " ".join(["litebert prepare", *(sources or []), f"--tokenizer {out} --out corpus"])
+        columns = [f"--column {name}" for name in column or []]
+        words = " ".join(["litebert prepare", *(sources or []), *columns, f"--tokenizer {out} --out corpus"])
         typer.echo(f"Next:  {words}")
 
 
