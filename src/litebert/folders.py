@@ -18,9 +18,21 @@ from typing import Any
 
 from litebert.errors import FolderError, LitebertError
 
-__all__ = ["MANIFEST", "hash_file", "read_bytes", "read_json", "read_text", "replace_folder", "verify_manifest"]
+__all__ = [
+    "MANIFEST",
+    "PARTIAL",
+    "hash_file",
+    "read_bytes",
+    "read_json",
+    "read_text",
+    "replace_folder",
+    "verify_manifest",
+    "write_json",
+]
 
 MANIFEST = "manifest.json"
+PARTIAL = ".partial"
+"""What the name of a file ends in while it is being written."""
 
 
 def read_bytes(path: Path, max_bytes: int) -> bytes:
@@ -54,6 +66,14 @@ def read_json(path: Path, max_bytes: int = 16_000_000) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise FolderError(f"{path} must hold one JSON object")
     return content
+
+
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    """Write a JSON file whole or not at all."""
+    partial = path.with_name(path.name + PARTIAL)
+    partial.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    _sync(partial)
+    partial.replace(path)
 
 
 def hash_file(path: Path) -> str:

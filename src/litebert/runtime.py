@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-__all__ = ["available_memory", "keep_freed_memory", "prepare_process", "probe_matrix_instructions"]
+__all__ = ["available_memory", "keep_freed_memory", "num_cores", "prepare_process", "probe_matrix_instructions"]
 
 _PROBE = "import torch; x = torch.ones(64, 64, dtype=torch.bfloat16); (x @ x).sum().item()"
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
@@ -28,6 +28,13 @@ def keep_freed_memory() -> bool:
         libc = ctypes.CDLL(None)
         return bool(libc.mallopt(_M_MMAP_THRESHOLD, 1 << 30) and libc.mallopt(_M_TRIM_THRESHOLD, (1 << 31) - 1))
     return False
+
+
+def num_cores() -> int:
+    """Cores that this process may use: those that it was given, where the system says so."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def available_memory() -> int:

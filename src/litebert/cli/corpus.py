@@ -43,16 +43,15 @@ def prepare(
     as_json: Json = False,
 ) -> None:
     """Turn text into shards of ids. Interrupted, the same command goes on; more workers give the same bytes."""
-    import os
-
     from litebert.cli.progress import showing_progress
     from litebert.corpus import prepare as preparation
     from litebert.corpus.corpus import HELD_OUT, TRAIN, Corpus
+    from litebert.runtime import num_cores
     from litebert.text.tokenizer import Tokenizer
 
     config = checked(preparation.PrepareConfig, deduplicate=deduplicate, held_out=held_out, shard_tokens=shard_tokens)
     reader = open_reader(sources, column, skip_bad, out)
-    num_workers = workers or len(getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))(0))
+    num_workers = workers or num_cores()
     with showing_progress("preparing", reader.bytes_total, quiet=as_json) as show:
 
         def on_progress(so_far: preparation.Summary) -> None:

@@ -138,18 +138,20 @@ def _lengths(measures: Measures) -> Finding:
 
 def _unknown(measures: Measures) -> Finding:
     words = f"{measures.unknown_rate:.2%} of the tokens are unknown"
-    if measures.unknown_rate <= 0.005:
-        return Finding("unknown", "good", words)
-    verdict: Verdict = "bad" if measures.unknown_rate > 0.05 else "look"
-    return Finding("unknown", verdict, words, "the tokenizer does not know this text: train one on it")
+    advice = "the tokenizer does not know this text: train one on it"
+    return _graded("unknown", measures.unknown_rate, (0.005, 0.05), words, advice)
 
 
 def _duplicates(measures: Measures) -> Finding:
     words = f"{measures.duplicates:.1%} of the documents repeat an earlier one"
-    if measures.duplicates <= 0.01:
-        return Finding("duplicates", "good", words)
-    verdict: Verdict = "bad" if measures.duplicates > 0.1 else "look"
-    return Finding("duplicates", verdict, words, "prepare again with --deduplicate")
+    return _graded("duplicates", measures.duplicates, (0.01, 0.1), words, "prepare again with --deduplicate")
+
+
+def _graded(name: str, share: float, limits: tuple[float, float], words: str, advice: str) -> Finding:
+    """Good up to the first limit, bad beyond the second."""
+    if share <= limits[0]:
+        return Finding(name, "good", words)
+    return Finding(name, "bad" if share > limits[1] else "look", words, advice)
 
 
 def _scripts(measures: Measures) -> Finding:

@@ -7,7 +7,6 @@ corpus.
 
 import contextlib
 import fcntl
-import json
 import os
 import shutil
 from pathlib import Path
@@ -16,9 +15,9 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from litebert.corpus.corpus import PROGRESS, SPLITS, TOKENIZER, hash_tokenizer
-from litebert.corpus.shards import PARTIAL, ShardEntry
+from litebert.corpus.shards import ShardEntry
 from litebert.errors import FolderError, LitebertError, RequestError
-from litebert.folders import MANIFEST, read_json, replace_folder
+from litebert.folders import MANIFEST, PARTIAL, read_json, replace_folder, write_json
 from litebert.text.tokenizer import Tokenizer
 
 __all__ = ["Ledger", "Position", "Summary"]
@@ -75,7 +74,7 @@ class Ledger:
             self._acquire()
             said = {"sha256": hash_tokenizer(tokenizer), "vocab_size": tokenizer.vocab_size}
             self.content = self._open(_Content(config=config, tokenizer=said))
-            self._write(self.folder / PROGRESS, self.content.model_dump())
+            write_json(self.folder / PROGRESS, self.content.model_dump())
             if not self.content.read.parts_read or not (folder / TOKENIZER).is_dir():
                 shutil.rmtree(folder / TOKENIZER, ignore_errors=True)
                 with replace_folder(folder / TOKENIZER) as staging:
@@ -127,7 +126,7 @@ class Ledger:
         """Write down complete shards, and where the sources stand."""
         self._add(entries)
         self.content.read = read
-        self._write(self.folder / PROGRESS, self.content.model_dump())
+        write_json(self.folder / PROGRESS, self.content.model_dump())
 
     def _add(self, entries: dict[str, ShardEntry]) -> None:
         for split, entry in entries.items():
@@ -139,7 +138,7 @@ class Ledger:
         content = self.content.model_dump(exclude={"read"})
         shards = [entry for split in content["splits"].values() for entry in split]
         files = {entry["name"]: {"bytes": entry["bytes"], "sha256": entry["sha256"]} for entry in shards}
-        self._write(self.folder / MANIFEST, {"format": 1, **content, "files": files})
+        write_json(self.folder / MANIFEST, {"format": 1, **content, "files": files})
         (self.folder / PROGRESS).unlink()
 
     def discard(self) -> None:
@@ -155,13 +154,3 @@ class Ledger:
         """Let go of the folder."""
         with contextlib.suppress(OSError):
             os.close(self._lock)
-
-    def _write(self, path: Path, content: dict[str, Any]) -> None:
-        """Write a file whole or not at all."""
-        partial = path.with_name(path.name + PARTIAL)
-        with partial.open("w", encoding="utf-8") as file:
-            json.dump(content, file, indent=2)
-            file.write("\n")
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)

@@ -100,7 +100,7 @@ def _choose(words: _Words, keys: NDArray[np.uint64], rate: float, max_ngram: int
 
     lengths = np.arange(1, max_ngram + 1)
     shares = (1 / lengths) / (1 / lengths).sum()
-    thresholds = np.cumsum(shares)
+    thresholds = np.cumsum(shares)[:-1]  # beyond the last one lies the longest
     free = np.ones(num_words + max_ngram, bool)
     left = rate * words.num_tokens
     active = np.flatnonzero(np.diff(words.first_of_example) > 0)

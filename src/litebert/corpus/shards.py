@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from litebert.errors import FolderError
+from litebert.folders import PARTIAL
 
 __all__ = ["EncodedText", "Shard", "ShardEntry", "ShardWriter", "token_type"]
-
-PARTIAL = ".partial"
 
 Count = Annotated[int, Field(ge=0)]
 

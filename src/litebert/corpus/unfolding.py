@@ -53,7 +53,7 @@ def unfold(batches: Iterable[Batch], sep_id: int) -> Iterator[Sequence]:
 
 
 def _begins(numbers: Integers) -> NDArray[np.bool_]:
-    """Where a sequence begins: its number is none, and not that of the token before."""
+    """Where a sequence begins: a number that is not 0, nor that of the token before."""
     before = np.pad(numbers, ((0, 0), (1, 0)))[:, :-1]
     return np.asarray((numbers > 0) & (numbers != before))
 

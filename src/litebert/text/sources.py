@@ -21,9 +21,9 @@ from typing import IO, Any
 
 from litebert.errors import LitebertError, RequestError
 from litebert.text import documentation
+from litebert.text.cleanup import mend
 from litebert.text.compression import BLOCK, DECOMPRESS
 from litebert.text.formats import Bad, DamagedError, MissingColumn, ReadOptions, Record, read_records, split_text
-from litebert.text.lines import has_surrogates
 
 __all__ = ["Document", "ReadOptions", "Reader", "Source", "find_sources"]
 
@@ -35,7 +35,6 @@ _KINDS = {
 _COMPRESSIONS = {".gz": "gz", ".zst": "zst"}
 _ARCHIVES = {".tar", ".tgz", ".zip", ".bz2", ".xz", ".7z", ".rar"}
 _READABLE = f"{', '.join(_KINDS)}, each also with .gz or .zst"
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _LONGEST_GUESS = 16 << 20
 _SKIP = "or pass --skip-bad to leave such records out and count them"
 
@@ -273,7 +272,7 @@ def _text_of(value: Any, columns: Sequence[str]) -> str | Bad:
         value = "\n\n".join(value)
     if isinstance(value, str):
         # Half of a pair, escaped in JSON, is no character: no later stage could write it down.
-        return _SURROGATE.sub("\ufffd", value) if has_surrogates(value) else value
+        return mend(value)
     if isinstance(value, Bad):
         return value
     names = {type(None): "nothing", dict: "an object", list: "a list of other things"}
