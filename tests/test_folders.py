@@ -17,13 +17,13 @@ from litebert.model.model import Model
 
 # Saves one model after the other, each in a folder of its own and all of them over "same".
 SAVER = """
-import sys, warnings
+import os, sys
 from litebert.config import ModelConfig
 from litebert.model.model import Model
 model = Model(ModelConfig(hidden_size=64, num_heads=2, intermediate_size=128, vocab_size=20000, num_layers=2))
 print("ready", flush=True)
 for number in range(10**6):
-    model.save_pretrained(f"{sys.argv[1]}/model-{number}")
+    model.save_pretrained(f"{sys.argv[1]}/model-{os.getpid()}-{number}")
     model.save_pretrained(f"{sys.argv[1]}/same")
 """
 

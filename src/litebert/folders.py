@@ -6,6 +6,7 @@ one by one, the manifest before the rest, so that a mixture of old and new is no
 """
 
 import contextlib
+import fcntl
 import glob
 import hashlib
 import json
@@ -16,15 +17,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from litebert.errors import FolderError, LitebertError
+from litebert.errors import FolderError, LitebertError, RequestError
 
 __all__ = [
     "MANIFEST",
     "PARTIAL",
     "hash_file",
+    "lock_folder",
+    "new_folder",
     "read_bytes",
     "read_json",
     "read_text",
+    "remove_abandoned",
+    "remove_folder",
     "replace_folder",
     "verify_manifest",
     "write_json",
@@ -33,6 +38,7 @@ __all__ = [
 MANIFEST = "manifest.json"
 PARTIAL = ".partial"
 """What the name of a file ends in while it is being written."""
+_STAGING = ".saving-"
 
 
 def read_bytes(path: Path, max_bytes: int) -> bytes:
@@ -109,24 +115,62 @@ def verify_manifest(
 @contextlib.contextmanager
 def replace_folder(folder: Path) -> Iterator[Path]:
     """Give a staging folder to fill; when the block ends well, its files and their manifest become the folder's."""
-    staging: Path | None = None
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        if folder.exists() and not folder.is_dir():
-            raise FolderError(f"{folder} is a file; name a folder to save into")
-        prefix = f".{folder.name}.saving-"
-        _remove_abandoned(folder.parent, prefix)
-        staging = Path(tempfile.mkdtemp(prefix=f"{prefix}{os.getpid()}-", dir=folder.parent))
+    with _staging_folder(folder) as staging:
         yield staging
         _write_manifest(staging)
         if folder.exists():
             for file in sorted(staging.iterdir(), key=lambda path: path.name != MANIFEST):
                 file.replace(folder / file.name)
         else:
-            staging.chmod(0o755)  # a temporary folder is private; a saved one is as readable as any other
-            staging.replace(folder)
+            _move_in(staging, folder)
         _sync(folder)
         _sync(folder.parent)
+
+
+@contextlib.contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """Give a staging folder to fill with folders; when the block ends well, it takes its name, whole or not at all."""
+    with _staging_folder(folder) as staging:
+        if folder.exists():
+            raise FolderError(f"{folder} is already there")
+        yield staging
+        _sync(staging)
+        _move_in(staging, folder)
+        _sync(folder.parent)
+
+
+def remove_folder(folder: Path) -> None:
+    """Delete a folder such that no part of it is ever seen without the rest."""
+    away = folder.with_name(f".{folder.name}{_STAGING}{os.getpid()}-old")  # takes no space, which may be short
+    shutil.rmtree(away, ignore_errors=True)
+    try:
+        folder.replace(away)
+    except OSError as error:
+        raise LitebertError(f"cannot remove {folder}: {error.strerror or error}") from error
+    shutil.rmtree(away, ignore_errors=True)
+
+
+def lock_folder(folder: Path, whose: str) -> int:
+    """Keep a folder for this process; closing the descriptor, or the end of the process, lets go of it."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise RequestError(f"another {whose} is writing to {folder}: wait for it, or choose another --out") from None
+    return descriptor
+
+
+@contextlib.contextmanager
+def _staging_folder(folder: Path) -> Iterator[Path]:
+    staging: Path | None = None
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        if folder.exists() and not folder.is_dir():
+            raise FolderError(f"{folder} is a file; name a folder to save into")
+        remove_abandoned(folder.parent, folder.name)
+        staging = Path(tempfile.mkdtemp(prefix=f".{folder.name}{_STAGING}{os.getpid()}-", dir=folder.parent))
+        yield staging
     except OSError as error:
         raise LitebertError(f"cannot save to {folder}: {error.strerror or error}") from error
     finally:
@@ -134,11 +178,20 @@ def replace_folder(folder: Path) -> Iterator[Path]:
             shutil.rmtree(staging, ignore_errors=True)
 
 
-def _remove_abandoned(parent: Path, prefix: str) -> None:
-    """Clear away what a process left that was killed while it saved."""
-    for path in parent.glob(f"{glob.escape(prefix)}*"):
-        owner = path.name.removeprefix(prefix).partition("-")[0]
-        if owner.isdigit() and not Path(f"/proc/{owner}").exists() and Path("/proc/self").exists():
+def _move_in(staging: Path, folder: Path) -> None:
+    staging.chmod(0o755)  # a temporary folder is private; a saved one is as readable as any other
+    staging.replace(folder)
+
+
+def remove_abandoned(parent: Path, name: str | None = None) -> None:
+    """Clear away what processes left that were killed while they saved a folder.
+
+    Without a name: all of it, for one who holds the parent and knows that nobody else saves there.
+    """
+    for path in parent.glob(f".{glob.escape(name) if name else '*'}{_STAGING}*"):
+        owner = path.name.rpartition(_STAGING)[2].partition("-")[0]
+        is_dead = owner.isdigit() and not Path(f"/proc/{owner}").exists() and Path("/proc/self").exists()
+        if is_dead or name is None:
             shutil.rmtree(path, ignore_errors=True)
 
 

@@ -7,13 +7,34 @@ import contextlib
 import ctypes
 import functools
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
 
-__all__ = ["available_memory", "keep_freed_memory", "num_cores", "prepare_process", "probe_matrix_instructions"]
+__all__ = [
+    "available_memory",
+    "describe_machine",
+    "keep_freed_memory",
+    "num_cores",
+    "prepare_process",
+    "probe_bfloat16",
+    "probe_matrix_instructions",
+]
 
 _PROBE = "import torch; x = torch.ones(64, 64, dtype=torch.bfloat16); (x @ x).sum().item()"
+_RACE = """
+import time, torch
+def seconds(dtype):
+    x = torch.ones(1024, 1024, dtype=dtype)
+    x @ x
+    begun = time.perf_counter()
+    for _ in range(5):
+        x @ x
+    return time.perf_counter() - begun
+print(min(seconds(torch.float32) for _ in range(3)) / min(seconds(torch.bfloat16) for _ in range(3)))
+"""
+_WORTH_IT = 1.3  # autocast converts back and forth, which costs a part of the gain
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _SAFE_ISA = "AVX512_CORE_BF16"
 
@@ -54,7 +75,7 @@ def probe_matrix_instructions() -> bool:
 
     Some virtual machines advertise AMX, and executing it kills the process: better a child than us.
     """
-    if not _advertises_amx():
+    if not _advertises("amx_tile", "amx_bf16", "amx_int8"):
         return True  # oneDNN will not pick what the CPU does not claim to have
     environment = {name: value for name, value in os.environ.items() if name != "ONEDNN_MAX_CPU_ISA"}
     try:
@@ -64,10 +85,36 @@ def probe_matrix_instructions() -> bool:
     return child.returncode == 0
 
 
-def _advertises_amx() -> bool:
+@functools.cache
+def probe_bfloat16() -> bool:
+    """Say whether bf16 products survive here and are clearly faster than fp32, by a race in a child process.
+
+    Many CPUs have bf16 only by name: they compute it at a fraction of the speed of fp32, or die of it.
+    """
+    if not _advertises("avx512_bf16", "amx_bf16"):
+        return False
+    environment = dict(os.environ) if probe_matrix_instructions() else {**os.environ, "ONEDNN_MAX_CPU_ISA": _SAFE_ISA}
+    try:
+        child = subprocess.run([sys.executable, "-c", _RACE], env=environment, capture_output=True, timeout=120)
+        return child.returncode == 0 and float(child.stdout) > _WORTH_IT
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return False
+
+
+def _advertises(*flags: str) -> bool:
+    """Whether the CPU claims to have one of these instruction sets."""
     with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
-        return any(" amx_" in line for line in file if line.startswith("flags"))
+        return any(flag in line.split() for line in file if line.startswith("flags") for flag in flags)
     return False
+
+
+def describe_machine() -> dict[str, str | int]:
+    """CPU, cores and memory, for the record."""
+    name = platform.processor() or platform.machine()
+    with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+        name = next((line.partition(":")[2].strip() for line in file if line.startswith("model name")), name)
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {"cpu": name, "cores": num_cores(), "memory_bytes": memory}
 
 
 def prepare_process() -> None:

@@ -1,10 +1,8 @@
-"""A small corpus, prepared once."""
+"""Documents of random words, and what is prepared from them."""
 
 import json
 import random
 from pathlib import Path
-
-import pytest
 
 from litebert.corpus.corpus import Corpus
 from litebert.corpus.prepare import PrepareConfig, prepare
@@ -37,10 +35,3 @@ def prepare_documents(folder: Path, documents: list[str], tokenizer: Tokenizer, 
     source = write_documents(folder.with_suffix(".jsonl"), documents)
     prepare(Reader(find_sources([str(source)])), tokenizer, folder, PrepareConfig(**settings))  # type: ignore[arg-type]
     return Corpus.open(folder)
-
-
-@pytest.fixture(scope="session")
-def small_corpus(small_tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -> Corpus:
-    """1,200 documents in four shards, a twentieth of them held out."""
-    folder = tmp_path_factory.mktemp("corpus") / "small"
-    return prepare_documents(folder, make_documents(1200), small_tokenizer, shard_tokens=60_000, held_out=0.05)

@@ -7,7 +7,10 @@ import sys
 import typer
 
 from litebert.cli import corpus as corpus
+from litebert.cli import inference as inference
 from litebert.cli import models as models
+from litebert.cli import pretrain as pretrain
+from litebert.cli import quickstart as quickstart
 from litebert.cli import tokenizer
 from litebert.cli.app import app
 from litebert.errors import LitebertError

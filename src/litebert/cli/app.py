@@ -10,7 +10,7 @@ __all__ = ["app"]
 
 app = typer.Typer(
     help="Lite language encoders: from raw text to a trained, small and fast ALBERT or BERT.",
-    epilog="Start with:  litebert tokenizer train --help",
+    epilog="Start with:  litebert quickstart",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

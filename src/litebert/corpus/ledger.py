@@ -6,7 +6,6 @@ corpus.
 """
 
 import contextlib
-import fcntl
 import os
 import shutil
 from pathlib import Path
@@ -17,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from litebert.corpus.corpus import PROGRESS, SPLITS, TOKENIZER, hash_tokenizer
 from litebert.corpus.shards import ShardEntry
 from litebert.errors import FolderError, LitebertError, RequestError
-from litebert.folders import MANIFEST, PARTIAL, read_json, replace_folder, write_json
+from litebert.folders import MANIFEST, PARTIAL, lock_folder, read_json, replace_folder, write_json
 from litebert.text.tokenizer import Tokenizer
 
 __all__ = ["Ledger", "Position", "Summary"]
@@ -69,9 +68,9 @@ class Ledger:
         if folder.exists() and not folder.is_dir():
             raise RequestError(f"{folder} is a file: choose another --out")
         folder.mkdir(parents=True, exist_ok=True)
-        self._lock = os.open(folder, os.O_RDONLY)
+        self._lock = lock_folder(folder, "`litebert prepare`")
         try:
-            self._acquire()
+            self._refuse_corpus()
             said = {"sha256": hash_tokenizer(tokenizer), "vocab_size": tokenizer.vocab_size}
             self.content = self._open(_Content(config=config, tokenizer=said))
             write_json(self.folder / PROGRESS, self.content.model_dump())
@@ -84,11 +83,7 @@ class Ledger:
             self.close()
             raise
 
-    def _acquire(self) -> None:
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise RequestError(f"another `litebert prepare` is writing to {self.folder}: wait for it") from None
+    def _refuse_corpus(self) -> None:
         if (self.folder / MANIFEST).exists():
             raise RequestError(f"{self.folder} already holds a corpus: choose another --out, or delete it first")
 

@@ -26,8 +26,8 @@ def is_generated(content: bytes) -> bool:
     return _MARK.encode() in content
 
 
-def render_card(config: ModelConfig, head: Head, note: str = "") -> str:
-    """Write a card with what is known now; training and evaluation add their part."""
+def render_card(config: ModelConfig, head: Head, note: str = "", about: str = "") -> str:
+    """Write a card with what is known now; `about` is what training and evaluation add, in Markdown."""
     kind = {"albert": "ALBERT", "bert": "BERT"}[config.family]
     suffix = HEADS[head].class_suffix
     rows = {
@@ -62,4 +62,4 @@ tags:
 | | |
 |-|-|
 {table}
-"""
+{about and chr(10) + about}"""

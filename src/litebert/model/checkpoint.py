@@ -214,8 +214,12 @@ def write_folder(
     tensors: Mapping[str, Tensor],
     tokenizer: "Tokenizer | None" = None,
     expand_sharing: bool = False,
+    about: str = "",
 ) -> Path:
-    """Write a model folder; `folders.replace_folder` says how it comes to stand complete."""
+    """Write a model folder; `folders.replace_folder` says how it comes to stand complete.
+
+    `about` joins the model card: how the weights were trained, what they can do.
+    """
     expand_sharing = expand_sharing and not is_expressible(config) and is_expressible(config, expand_sharing=True)
     expressible = is_expressible(config, expand_sharing)
     note = _export_note(config, head, expand_sharing)
@@ -241,7 +245,7 @@ def write_folder(
         if card.is_file() and not is_generated(card.read_bytes()):
             shutil.copyfile(card, staging / CARD)  # somebody's own words
         else:
-            (staging / CARD).write_text(render_card(config, head, note), encoding="utf-8")
+            (staging / CARD).write_text(render_card(config, head, note, about), encoding="utf-8")
     return folder
 
 

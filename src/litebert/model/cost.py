@@ -64,28 +64,29 @@ def checkpoint_bytes(config: ModelConfig) -> int:
     return FLOAT_BYTES * (count_pretraining_parameters(config) + written)
 
 
-def forward_flops(config: ModelConfig, length: int, kept: int | None = None) -> float:
+def forward_flops(config: ModelConfig, length: int, kept: int | None = None, depth: int | None = None) -> float:
     """Floating-point operations of the encoder for one token of a sequence of `length`; a multiply-add counts as two.
 
-    `kept` is the number of positions per sequence that the last layer works for (all, if None).
+    `kept` is the number of positions per sequence that the last layer works for (all, if None); `depth` is the number
+    of layers that run (the model's own, if None).
     """
     h, f = config.hidden_size, config.intermediate_size
     per_query = 4 * h * h + 4 * h * f + 4 * length * h  # query and output maps, feed-forward, scores and mixing
     per_token = 4 * h * h  # key and value maps
-    num_passes = len(layer_plan(config))
+    num_passes = len(layer_plan(config, depth))
     queries = num_passes if kept is None else num_passes - 1 + kept / length
     projection = 2 * config.embedding_size * h if config.projects_embeddings else 0
     return projection + num_passes * per_token + queries * per_query
 
 
-def training_flops(config: ModelConfig, length: int, gathered: bool = True) -> float:
+def training_flops(config: ModelConfig, length: int, gathered: bool = True, depth: int | None = None) -> float:
     """Operations of one pretraining step per token: forward, and twice that backward, with both heads.
 
     `gathered` counts what we run (the last layer for predicted positions alone); otherwise what the textbook runs.
     """
     kept = round(length * MASKED_SHARE) + 1 if gathered else None
     predictions = MASKED_SHARE * 2 * config.embedding_size * (config.hidden_size + config.vocab_size)
-    return 3 * (forward_flops(config, length, kept) + predictions)
+    return 3 * (forward_flops(config, length, kept, depth) + predictions)
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,10 @@ from torch import Tensor, nn
 __all__ = ["Lamb", "OptimConfig", "learning_rate", "make_optimizer", "paper_recipe", "parameter_groups"]
 
 _PAPER_BATCH = 4096
-_PAPER_STEPS = 125_000
 
 
 class OptimConfig(BaseModel):
-    """How to step. The defaults are the paper's run: LAMB, a batch of 4,096, 125,000 steps."""
+    """How to step. The defaults are the paper's run: LAMB at a batch of 4,096, warm-up for 3,125 of 125,000 steps."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -29,34 +28,34 @@ class OptimConfig(BaseModel):
     eps: Annotated[float, Field(gt=0)] = 1e-6
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
     clip: Annotated[float, Field(gt=0)] = 1.0
-    warmup_steps: Annotated[int, Field(ge=0)] = 3_125
-    total_steps: Annotated[int, Field(ge=1)] = _PAPER_STEPS
+    warmup: Annotated[float, Field(ge=0, lt=1)] = 0.025
+    """Share of the run in which the rate rises."""
 
 
-def paper_recipe(batch_size: int, total_steps: int) -> OptimConfig:
-    """The paper's run at another batch size: the rate goes with the root of the batch, warm-up with the steps.
+def paper_recipe(batch_size: int) -> OptimConfig:
+    """The paper's run at another batch size: the rate goes with the root of the batch, warm-up with the run's length.
 
     That is the rule by which LAMB's authors move between batch sizes.
 
-    >>> paper_recipe(4096, 125_000) == OptimConfig(), round(paper_recipe(1024, 1000).lr, 6)
+    >>> paper_recipe(4096) == OptimConfig(), round(paper_recipe(1024).lr, 6)
     (True, 0.00088)
     """
     scale: float = (batch_size / _PAPER_BATCH) ** 0.5
-    defaults = OptimConfig()
-    share = defaults.warmup_steps / defaults.total_steps
-    return OptimConfig(lr=defaults.lr * scale, warmup_steps=max(1, round(share * total_steps)), total_steps=total_steps)
+    return OptimConfig(lr=OptimConfig().lr * scale)
 
 
-def learning_rate(step: int, config: OptimConfig) -> float:
-    """The rate of a step, counted from 0: linear warm-up, then linear decay to 0.
+def learning_rate(progress: float, config: OptimConfig, step: float = 0.0) -> float:
+    """The rate after some share of the run: linear warm-up, then linear decay to 0.
 
-    >>> config = OptimConfig(lr=1.0, warmup_steps=4, total_steps=12)
-    >>> [learning_rate(step, config) for step in (0, 1, 3, 4, 8, 11, 12)]
-    [0.25, 0.5, 1.0, 1.0, 0.5, 0.125, 0.0]
+    `step` is the share that one step takes: with it the first step has its part of the rate, not a rate of 0.
+
+    >>> config = OptimConfig(lr=1.0, warmup=0.25)
+    >>> [learning_rate(done / 16, config, step=1 / 16) for done in (0, 1, 3, 4, 10, 15, 16)]
+    [0.25, 0.5, 1.0, 1.0, 0.5, 0.08333333333333333, 0.0]
     """
-    if step < config.warmup_steps:
-        return config.lr * ((step + 1) / config.warmup_steps)
-    return config.lr * max(0.0, (config.total_steps - step) / max(1, config.total_steps - config.warmup_steps))
+    if progress < config.warmup:
+        return config.lr * min(1.0, (progress + step) / config.warmup)
+    return config.lr * max(0.0, (1 - progress) / (1 - config.warmup))
 
 
 def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:

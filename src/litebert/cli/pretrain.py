@@ -1,0 +1,192 @@
+"""`litebert pretrain` and `litebert report`: from a corpus to an encoder, and a page about how it went."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from litebert.cli.app import app
+from litebert.cli.options import Json, print_json
+
+if TYPE_CHECKING:
+    from litebert.corpus.corpus import Corpus
+    from litebert.pretraining.config import PretrainConfig
+    from litebert.training.job import News, Outcome
+
+__all__ = ["pretrain", "report"]
+
+_DEFAULT_BUDGET = "30m"
+
+
+@app.command(
+    epilog="Examples:  litebert pretrain my-corpus --budget 2h --out my-run\n\n"
+    "litebert pretrain my-corpus --out my-run --resume\n\n"
+    "torchrun --nproc-per-node 8 -m litebert pretrain my-corpus --model albert-base --recipe paper --batch 1024"
+)
+def pretrain(
+    folder: Annotated[Path, typer.Argument(help="A corpus that `litebert prepare` made.", metavar="CORPUS")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The folder of the run.")] = Path("run"),
+    model: Annotated[
+        str, typer.Option("--model", "-m", help="A name of `litebert models`, or a folder whose weights to begin with.")
+    ] = "albert-mini",
+    recipe: Annotated[str, typer.Option(help="budget: learn most in little time; paper: LAMB as in the paper.")] = (
+        "budget"
+    ),
+    budget: Annotated[
+        str | None, typer.Option(help=f"Train for this time, such as 90s or 2h; {_DEFAULT_BUDGET} if nothing is said.")
+    ] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="Train for so many steps instead; can be repeated.")] = None,
+    batch: Annotated[int | None, typer.Option(min=1, help="Rows of a step, over all processes.")] = None,
+    length: Annotated[int | None, typer.Option(min=8, help="Tokens of a row.")] = None,
+    objective: Annotated[
+        str, typer.Option(help="Beside masked words: sop (sentence order), nsp (next sentence) or none.")
+    ] = "sop",
+    lr: Annotated[float | None, typer.Option(help="Peak of the learning rate.")] = None,
+    optimizer: Annotated[str | None, typer.Option(help="lamb or adamw.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Another seed is another run.")] = None,
+    rows_at_once: Annotated[int | None, typer.Option(min=1, help="Accumulate larger batches in such pieces.")] = None,
+    precision: Annotated[str | None, typer.Option(help="fp32, bf16, or auto: what is faster here.")] = None,
+    parallel: Annotated[str | None, typer.Option(help="Under torchrun: ddp or fsdp.")] = None,
+    compiled: Annotated[
+        bool | None, typer.Option("--compiled/--plain", help="Compile kernels: half a minute, then faster steps.")
+    ] = None,
+    save_every: Annotated[str | None, typer.Option(help="A checkpoint every so often: 10m, or 500 for steps.")] = None,
+    keep: Annotated[int | None, typer.Option(min=1, help="Checkpoints to keep, beside the best.")] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="Settings from a .toml or .json file, such as a run.json.")
+    ] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="Any setting by name, such as train.optim.lr=1e-3; repeat it.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the newest whole checkpoint.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done, with memory and speed.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Pretrain an encoder on a corpus. It can be killed at any time: --resume goes on from the last checkpoint."""
+    from litebert.runtime import prepare_process
+
+    prepare_process()
+    from litebert.cli.settings import choose_config, resumed_config
+    from litebert.corpus.corpus import Corpus
+
+    how = _named(
+        rows_at_once=rows_at_once,
+        precision=precision,
+        parallel=parallel,
+        compiled=compiled,
+        save_every=save_every,
+        keep=keep,
+    )
+    what = _named(budget=budget, steps=steps, batch=batch, length=length, lr=lr, optimizer=optimizer, seed=seed)
+    corpus = Corpus.open(folder)
+    going_on = resume or int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)) > 0
+    if going_on and (out / "run.json").is_file():
+        if resume and (what or config is not None or set_):
+            raise typer.BadParameter("--resume goes on with the settings of the run: leave others out")
+        settings = resumed_config(out, how)
+    else:
+        if "budget" not in what and "steps" not in what and recipe != "paper":
+            what["budget"] = _DEFAULT_BUDGET
+        settings = choose_config(corpus, model, recipe, objective, what, how, config, set_ or [])
+    if dry_run:
+        _show_plan(settings, corpus, as_json)
+        return
+    outcome = _run(corpus, out, settings, resume, quiet=as_json)
+    if os.environ.get("RANK", "0") == "0":
+        _conclude(out, folder, outcome, as_json)
+    if outcome.signal is not None:
+        raise typer.Exit(128 + outcome.signal)
+
+
+def _named(**values: Any) -> dict[str, Any]:
+    """The options that were given."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _run(corpus: "Corpus", out: Path, settings: "PretrainConfig", resume: bool, quiet: bool) -> "Outcome":
+    from litebert.cli.progress import showing_progress
+    from litebert.pretraining.run import pretrain
+
+    silent = quiet or os.environ.get("RANK", "0") != "0"
+    with showing_progress("pretraining", 1000, quiet=silent) as show:
+
+        def on_step(news: "News") -> None:
+            show(round(1000 * news.progress), _describe(news))
+
+        def on_message(words: str) -> None:
+            if not silent:
+                typer.echo(f"litebert: {words}", err=True)
+
+        return pretrain(corpus, out, settings, resume=resume, on_step=on_step, on_message=on_message)
+
+
+def _describe(news: "News") -> str:
+    """A line about the run: step, loss, what it can do, how fast it is."""
+    meter, scores = news.meter, news.scores
+    words = [f"step {news.step:,}"]
+    if meter.get("loss") is not None:
+        words.append(f"loss {meter['loss']:.3f}")
+    if scores:
+        words.append(f"words {scores['words_accuracy']:.1%}")
+        if "sentence_accuracy" in scores:
+            words.append(f"order {scores['sentence_accuracy']:.1%}")
+    if meter:
+        words.append(f"{meter['tokens_per_second']:,.0f} tokens/s")
+        if meter["hardware_share"] is not None:
+            words.append(f"{meter['hardware_share']:.0%} of GEMM")
+    return ", ".join(words)
+
+
+def _show_plan(settings: "PretrainConfig", corpus: "Corpus", as_json: bool) -> None:
+    from litebert.lab.runs import plan_run, print_run_plan
+
+    plan = plan_run(settings.model, settings.train, settings.stream.length)
+    if as_json:
+        print_json({"config": settings.model_dump(mode="json"), "plan": plan})
+    else:
+        print_run_plan(plan, corpus.num_tokens())
+
+
+def _conclude(out: Path, corpus: Path, outcome: "Outcome", as_json: bool) -> None:
+    """Say what came out, and how to go on."""
+    from litebert.folders import read_json
+    from litebert.lab.report import write_report
+
+    page = write_report(out)
+    state = outcome.state
+    if as_json:
+        figures = {"status": outcome.status, "step": state.step, "tokens": state.tokens, "seconds": state.seconds}
+        print_json({"folder": str(out), **figures, "scores": outcome.scores, "report": str(page)})
+        return
+    if outcome.status == "interrupted":
+        typer.echo(
+            f"Stopped at step {state.step:,}, and saved. Go on with:  litebert pretrain {corpus} -o {out} --resume"
+        )
+        return
+    scores = outcome.scores
+    order = f", {scores['sentence_accuracy']:.1%} of the sentence pairs" if "sentence_accuracy" in scores else ""
+    typer.echo(
+        f"{out / 'model'}: {scores['words_accuracy']:.1%} of the masked words of held-out text are right{order}; "
+        f"{state.step:,} steps, {state.tokens:,} tokens, {state.seconds / 60:.1f} minutes"
+    )
+    counted = read_json(out / "run.json").get("baselines", {})
+    if counted:
+        typer.echo(
+            f"By counting alone: the most frequent word {counted['unigram']:.1%}, an n-gram guesser "
+            f"{counted['ngram']:.1%}; sentence order by chance 50 %."
+        )
+    typer.echo(f"The report is {page}. Next:  litebert fill-mask {out / 'model'} 'a text with one [MASK] in it'")
+
+
+@app.command(epilog="Example:  litebert report my-run")
+def report(
+    folder: Annotated[Path, typer.Argument(help="The folder of a run, finished or not.", metavar="RUN")],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="The page to write; RUN/report.html if not given.")
+    ] = (None),
+) -> None:
+    """Write one self-contained HTML page about a run: curves, figures, samples, what went wrong, settings."""
+    from litebert.lab.report import write_report
+
+    typer.echo(f"{write_report(folder, out)}")

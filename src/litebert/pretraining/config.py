@@ -1,0 +1,45 @@
+"""`PretrainConfig`: all that decides what a pretraining run does, in one record that is saved with it."""
+
+from pydantic import BaseModel, ConfigDict, model_validator
+
+from litebert.config import Head, ModelConfig
+from litebert.corpus.stream import StreamConfig
+from litebert.model.sharing import max_depth
+from litebert.training.config import TrainConfig
+
+__all__ = ["PretrainConfig"]
+
+
+class PretrainConfig(BaseModel):
+    """A model, what it is asked about the text, and how it is trained."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    model: ModelConfig
+    stream: StreamConfig
+    train: TrainConfig
+    head_start: bool = False
+    """Begin with word frequencies and neighbours built in (see `litebert.model.headstart`)."""
+    begin_from: str | None = None
+    """A model folder or hub name whose weights to begin with."""
+    held_out_rows: int = 256
+    """Rows of held-out text that an evaluation scores."""
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> "PretrainConfig":
+        lengths = [self.stream.length, *(stage.length or 8 for stage in self.train.stages)]
+        if max(lengths) > self.model.max_positions:
+            raise ValueError(f"length {max(lengths)} is beyond the model's {self.model.max_positions} positions")
+        for stage in self.train.stages:
+            if stage.depth is not None and not 1 <= stage.depth <= max_depth(self.model):
+                raise ValueError(
+                    f"a stage of depth {stage.depth} does not fit a model of {self.model.num_layers} layers"
+                )
+        if self.head_start and self.begin_from is not None:
+            raise ValueError("head_start is for fresh weights, begin_from for trained ones: choose one of them")
+        return self
+
+    @property
+    def head(self) -> Head:
+        """What stands on the encoder: words alone, or words and the sentence task."""
+        return "masked-lm" if self.stream.pairs == "none" else "pretraining"

@@ -1,0 +1,88 @@
+"""Recipes: a complete configuration from a few wishes.
+
+`paper_run` is the paper's, at any batch. `budget_run` is for hours or minutes on the hardware at hand; every choice in
+it won a comparison at equal time on held-out text (docs/pretraining.md has the figures, docs/LOG.md what lost).
+"""
+
+from litebert.config import ModelConfig
+from litebert.corpus.examples import Pairs
+from litebert.corpus.stream import StreamConfig
+from litebert.model.cost import training_memory
+from litebert.pretraining.config import PretrainConfig
+from litebert.training.config import Stage, TrainConfig
+from litebert.training.optim import OptimConfig, paper_recipe
+
+__all__ = ["budget_run", "paper_run"]
+
+PAPER_BATCH, PAPER_STEPS, PAPER_LENGTH = 4096, 125_000, 512
+BUDGET_LENGTH = 128
+_TOKENS = 2048  # of a step in a run on a budget
+_DEPTHS = (1, 2, 3, 6)  # of a model of six layers, a quarter of the time each
+_MOST_ACTIVATIONS = 2_000_000_000  # bytes that one piece of a batch may keep for its backward pass
+_WORTH_COMPILING = 900.0  # seconds of a run in which faster kernels repay the half minute that they take
+
+
+def paper_run(
+    model: ModelConfig,
+    steps: int = PAPER_STEPS,
+    batch_size: int = PAPER_BATCH,
+    length: int = PAPER_LENGTH,
+    pairs: Pairs = "sop",
+) -> PretrainConfig:
+    """The paper's pretraining: LAMB, full depth from the first step; another batch size moves the learning rate."""
+    return PretrainConfig(
+        model=model,
+        stream=StreamConfig(length=min(length, model.max_positions), pairs=pairs),
+        train=TrainConfig(
+            steps=steps,
+            batch_size=batch_size,
+            rows_at_once=rows_that_fit(model, length),
+            optim=paper_recipe(batch_size),
+        ),
+    )
+
+
+def budget_run(
+    model: ModelConfig,
+    seconds: float | None = None,
+    steps: int | None = None,
+    batch_size: int | None = None,
+    length: int = BUDGET_LENGTH,
+    pairs: Pairs = "sop",
+) -> PretrainConfig:
+    """A run for a time (or a number of steps) that is short: a head start, few layers and short rows first, AdamW."""
+    length = min(length, model.max_positions)
+    model = model.updated(initializer_range=0.8 / model.hidden_size**0.5)
+    rows = batch_size or max(1, _TOKENS // length)
+    return PretrainConfig(
+        model=model,
+        stream=StreamConfig(length=length, pairs=pairs),
+        train=TrainConfig(
+            steps=steps,
+            seconds=seconds,
+            batch_size=rows,
+            rows_at_once=rows_that_fit(model, length),
+            stages=_growing_stages(model),
+            optim=OptimConfig(optimizer="adamw", lr=1e-3, warmup=0.05),
+            compiled=seconds is not None and seconds >= _WORTH_COMPILING,
+            evaluations=20 if seconds is None else min(20, max(4, round(seconds / 30))),
+        ),
+        head_start=True,
+        held_out_rows=256 if seconds is None or seconds >= 600 else 128,  # what scoring costs stays below a twentieth
+    )
+
+
+def _growing_stages(model: ModelConfig) -> tuple[Stage, ...]:
+    """Few passes first, where layers are shared: more steps in the same time, and the plateau is left sooner."""
+    if model.sharing != "all":
+        return (Stage(),)
+    depths = sorted({max(1, round(depth * model.num_layers / 6)) for depth in _DEPTHS})
+    return tuple(Stage(until=(i + 1) / len(depths), depth=depth) for i, depth in enumerate(depths))
+
+
+def rows_that_fit(model: ModelConfig, length: int) -> int:
+    """Rows whose backward pass keeps at most 2 GB, a power of two; the same on every machine, so that runs repeat."""
+    rows = 1
+    while rows < 65536 and training_memory(model, 2 * rows, length).activations <= _MOST_ACTIVATIONS:
+        rows *= 2
+    return rows
