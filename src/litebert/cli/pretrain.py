@@ -157,14 +157,14 @@ def _conclude(out: Path, corpus: Path, outcome: "Outcome", as_json: bool) -> Non
     state = outcome.state
     if as_json:
         figures = {"status": outcome.status, "step": state.step, "tokens": state.tokens, "seconds": state.seconds}
-        print_json({"folder": str(out), **figures, "scores": outcome.scores, "report": str(page)})
+        print_json({"folder": str(out), **figures, "scores": state.scores, "report": str(page)})
         return
     if outcome.status == "interrupted":
         typer.echo(
             f"Stopped at step {state.step:,}, and saved. Go on with:  litebert pretrain {corpus} -o {out} --resume"
         )
         return
-    scores = outcome.scores
+    scores = state.scores
     order = f", {scores['sentence_accuracy']:.1%} of the sentence pairs" if "sentence_accuracy" in scores else ""
     typer.echo(
         f"{out / 'model'}: {scores['words_accuracy']:.1%} of the masked words of held-out text are right{order}; "

@@ -2,8 +2,9 @@
 
 import json
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from litebert.pretraining.config import PretrainConfig
 
 __all__ = ["choose_config", "resumed_config"]
+
+Config = TypeVar("Config")
 
 # Options, and the settings that they are.
 _PLACES = {
@@ -42,22 +45,14 @@ def choose_config(
     """Make the configuration of a new run from the options that were given."""
     if objective not in ("sop", "nsp", "none"):
         raise typer.BadParameter("choose sop, nsp or none", param_hint="--objective")
+    changes = _gather_changes(what, how, file, assignments)
     shape, begin_from = _find_model(model, corpus)
-    config = _apply_recipe(recipe, shape, objective, what)
-    settings = config.model_dump(mode="json")
+    if "model" in changes:  # a recipe depends on the shape
+        shape = _reshape(shape, changes.pop("model"))
+    settings = _checked(lambda: _apply_recipe(recipe, shape, objective, what)).model_dump(mode="json")
     if begin_from is not None:
         settings |= {"begin_from": begin_from, "head_start": False}
-    if file is not None:
-        _merge(settings, _read_settings(file))
-    for place, value in _option_settings({**what, **how}).items():
-        _put(settings, place, value)
-    for assignment in assignments:
-        place, equals, value = assignment.partition("=")
-        if not equals:
-            raise typer.BadParameter(f"write NAME=VALUE, not {assignment!r}", param_hint="--set")
-        _put(settings, place.strip(), _parse_value(value.strip()))
-    if "seed" in what:
-        _put(settings, "stream.seed", what["seed"])
+    _merge(settings, changes)
     return _validated(settings)
 
 
@@ -66,9 +61,32 @@ def resumed_config(out: Path, how: dict[str, Any]) -> "PretrainConfig":
     from litebert.pretraining.run import read_run_config
 
     settings = read_run_config(out).model_dump(mode="json")
-    for place, value in _option_settings(how).items():
-        _put(settings, place, value)
+    _merge(settings, _nest(_option_settings(how)))
     return _validated(settings)
+
+
+def _gather_changes(
+    what: dict[str, Any], how: dict[str, Any], file: Path | None, assignments: list[str]
+) -> dict[str, Any]:
+    """All that is to be changed in a recipe, as nested settings."""
+    changes: dict[str, Any] = {}
+    if file is not None:
+        _merge(changes, _read_settings(file))
+    _merge(changes, _nest(_option_settings({**what, **how})))
+    for assignment in assignments:
+        place, equals, value = assignment.partition("=")
+        if not equals:
+            raise typer.BadParameter(f"write NAME=VALUE, not {assignment!r}", param_hint="--set")
+        _merge(changes, _nest({place.strip(): _parse_value(value.strip())}))
+    return changes
+
+
+def _reshape(shape: "ModelConfig", changes: Any) -> "ModelConfig":
+    from litebert.config import ModelConfig
+
+    if not isinstance(changes, dict):
+        raise typer.BadParameter("model must be a table of settings", param_hint="--set")
+    return _checked(lambda: ModelConfig.model_validate_json(json.dumps({**shape.model_dump(mode="json"), **changes})))
 
 
 def _find_model(name: str, corpus: "Corpus") -> "tuple[ModelConfig, str | None]":
@@ -106,6 +124,8 @@ def _option_settings(options: dict[str, Any]) -> dict[str, Any]:
     from litebert.lab.quantities import parse_duration
 
     settings = {_PLACES[name]: value for name, value in options.items() if name in _PLACES}
+    if "seed" in options:
+        settings["stream.seed"] = options["seed"]
     if "save_every" in options:
         every = options["save_every"]
         in_steps = every.isdigit() and int(every) > 0
@@ -134,16 +154,16 @@ def _merge(settings: dict[str, Any], changes: dict[str, Any]) -> None:
             settings[name] = value
 
 
-def _put(settings: dict[str, Any], place: str, value: Any) -> None:
-    """Set `train.optim.lr` and the like."""
-    *path, last = place.split(".")
-    for name in path:
-        if not isinstance(settings.get(name), dict):
-            raise typer.BadParameter(f"there is no setting {place}", param_hint="--set")
-        settings = settings[name]
-    if last not in settings:
-        raise typer.BadParameter(f"there is no setting {place}", param_hint="--set")
-    settings[last] = value
+def _nest(settings: dict[str, Any]) -> dict[str, Any]:
+    """`{"train.optim.lr": 1}` as `{"train": {"optim": {"lr": 1}}}`."""
+    nested: dict[str, Any] = {}
+    for place, value in settings.items():
+        *path, last = place.split(".")
+        inner = nested
+        for name in path:
+            inner = inner.setdefault(name, {})
+        inner[last] = value
+    return nested
 
 
 def _parse_value(text: str) -> Any:
@@ -155,12 +175,21 @@ def _parse_value(text: str) -> Any:
 
 
 def _validated(settings: dict[str, Any]) -> "PretrainConfig":
+    from litebert.pretraining.run import parse_config
+
+    return _checked(lambda: parse_config(settings))
+
+
+def _checked(make: Callable[[], Config]) -> Config:
+    """Make a configuration; what is wrong with it is said in one sentence."""
     from pydantic import ValidationError
 
     from litebert.config import explain
-    from litebert.pretraining.run import parse_config
 
     try:
-        return parse_config(settings)
+        return make()
     except ValidationError as error:
+        if error.errors()[0]["type"] == "extra_forbidden":
+            place = ".".join(map(str, error.errors()[0]["loc"]))
+            raise typer.BadParameter(f"there is no setting {place}") from None
         raise typer.BadParameter(explain(error)) from None

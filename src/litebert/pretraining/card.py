@@ -9,7 +9,7 @@ __all__ = ["describe_training"]
 _TASKS = {"sop": "masked words and sentence order", "nsp": "masked words and next sentence", "none": "masked words"}
 
 
-def describe_training(config: PretrainConfig, corpus: Corpus, state: TrainingState, scores: dict[str, float]) -> str:
+def describe_training(config: PretrainConfig, corpus: Corpus, state: TrainingState) -> str:
     """Two tables in Markdown: how it was trained, and how it does on held-out text."""
     train, optim, text = config.train, config.train.optim, corpus.num_tokens(TRAIN)
     stages = " → ".join(
@@ -25,7 +25,7 @@ def describe_training(config: PretrainConfig, corpus: Corpus, state: TrainingSta
         "masked": f"{config.stream.mask_rate:.0%} of the tokens, up to {config.stream.max_ngram} words at a time",
     }
     lines = ["## Training", "", "| | |", "|-|-|", *(f"| {name} | {value} |" for name, value in rows.items())]
-    if scores:
+    if scores := state.scores:
         lines += ["", "## Evaluation", "", f"On {corpus.num_tokens(HELD_OUT):,} tokens that training never saw:", ""]
         lines += ["| | |", "|-|-|", f"| masked words right | {scores['words_accuracy']:.1%} |"]
         lines += [f"| their loss | {scores['words_loss']:.3f} |"]

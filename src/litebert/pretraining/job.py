@@ -78,5 +78,5 @@ class Pretraining:
 
     def write_model(self, folder: Path, tensors: dict[str, Tensor], state: TrainingState) -> None:
         """Save a model folder with the corpus' tokenizer, and a card that says where the weights come from."""
-        about = describe_training(self.config, self.corpus, state, state.scores)
+        about = describe_training(self.config, self.corpus, state)
         write_folder(folder, self.config.model, self.config.head, tensors, self.corpus.tokenizer, about=about)

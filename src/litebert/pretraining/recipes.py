@@ -26,13 +26,14 @@ def paper_run(
     model: ModelConfig,
     steps: int = PAPER_STEPS,
     batch_size: int = PAPER_BATCH,
-    length: int = PAPER_LENGTH,
+    length: int | None = None,
     pairs: Pairs = "sop",
 ) -> PretrainConfig:
     """The paper's pretraining: LAMB, full depth from the first step; another batch size moves the learning rate."""
+    length = length or min(PAPER_LENGTH, model.max_positions)
     return PretrainConfig(
         model=model,
-        stream=StreamConfig(length=min(length, model.max_positions), pairs=pairs),
+        stream=StreamConfig(length=length, pairs=pairs),
         train=TrainConfig(
             steps=steps,
             batch_size=batch_size,
@@ -47,11 +48,11 @@ def budget_run(
     seconds: float | None = None,
     steps: int | None = None,
     batch_size: int | None = None,
-    length: int = BUDGET_LENGTH,
+    length: int | None = None,
     pairs: Pairs = "sop",
 ) -> PretrainConfig:
     """A run for a time (or a number of steps) that is short: a head start, few layers and short rows first, AdamW."""
-    length = min(length, model.max_positions)
+    length = length or min(BUDGET_LENGTH, model.max_positions)
     model = model.updated(initializer_range=0.8 / model.hidden_size**0.5)
     rows = batch_size or max(1, _TOKENS // length)
     return PretrainConfig(

@@ -6,11 +6,12 @@ RUN/checkpoints/   the last few states, and the best
 RUN/model/         the encoder, once the run is finished
 """
 
+import contextlib
 import json
 import os
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from litebert import __version__
 from litebert.config import explain
 from litebert.corpus.corpus import HELD_OUT, TRAIN, Corpus
 from litebert.corpus.guessing import Guessers
-from litebert.errors import FolderError, RequestError
+from litebert.errors import FolderError, LitebertError, RequestError
 from litebert.folders import MANIFEST, PARTIAL, hash_file, lock_folder, read_json, write_json
 from litebert.model import kernels
 from litebert.model.cost import count_encoder_parameters
@@ -79,13 +80,15 @@ def pretrain(
     resume = resume or int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)) > 0
     with join_world() as world, watching_signals() as interruption:
         say = on_message if world.is_main else lambda words: None
-        lock = _open_folder(out, resume) if world.is_main else None
+        with _writing_to(out):
+            lock = _open_folder(out, resume) if world.is_main else None
         try:
             store = CheckpointStore(out / "checkpoints", config.train.keep)
             if world.is_main:
-                if not resume or not (out / RUN).exists():
-                    _write_run(out, corpus, config, world)
-                store.clear_abandoned()
+                with _writing_to(out):
+                    if not resume or not (out / RUN).exists():
+                        _write_run(out, corpus, config, world)
+                    store.clear_abandoned()
             world.wait()
             trainer = _make_trainer(corpus, config, store, Logbook(out, world.is_main), world, clock)
             _begin(trainer, store, resume, say)
@@ -126,6 +129,15 @@ def count_frequencies(corpus: Corpus) -> Tensor:
         left -= min(left, shard.tokens.size)
     counts[sorted(corpus.tokenizer.reserved_ids)] = 1e-3
     return torch.from_numpy(counts / counts.sum()).float()
+
+
+@contextlib.contextmanager
+def _writing_to(out: Path) -> Iterator[None]:
+    """Say in a sentence that a folder cannot be written to."""
+    try:
+        yield
+    except OSError as error:
+        raise LitebertError(f"cannot write to {out} ({error.strerror or error}): choose another --out") from error
 
 
 def _open_folder(out: Path, resume: bool) -> int:

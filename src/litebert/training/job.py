@@ -66,7 +66,6 @@ class Outcome:
 
     status: Literal["finished", "interrupted"]
     state: TrainingState
-    scores: dict[str, float]
     signal: int | None = None
 
 

@@ -61,7 +61,6 @@ class Trainer:
         self.optimizer = make_optimizer(self.model, config.optim)
         self.state = TrainingState(config=identity)
         self.health = Health()
-        self.scores: dict[str, float] = {}
         self._names: dict[Tensor, str] = {parameter: name for name, parameter in self.model.named_parameters()}
         self.meter = Meter(job.losses, hardware_rate)
         self.gradient_norm = 0.0
@@ -88,7 +87,6 @@ class Trainer:
         self._load_tensors(checkpoint)
         self.state = state
         self.health = Health(**state.health)
-        self.scores = dict(state.scores)
         self.meter.sums = dict(state.window)
         self._saved_at = state.seconds
 
@@ -164,15 +162,15 @@ class Trainer:
             self._write_when_due(stage)
             self._evaluate_when_due()
             if on_step is not None:
-                on_step(News(state.step, self.progress, state.seconds, self.meter.latest, self.scores))
+                on_step(News(state.step, self.progress, state.seconds, self.meter.latest, state.scores))
             if asked:
                 self.tell("interrupted", f"asked to stop at step {state.step:,}")
                 self.save()
-                return Outcome("interrupted", state, self.scores, interruption.signal or int(signals / asked))
+                return Outcome("interrupted", state, interruption.signal or int(signals / asked))
             self._save_when_due(now=went_back)  # whoever goes on from here must go on with the weights of before
         self.save()
         self.tell("finished", f"{self.state.step:,} steps, {self.state.tokens:,} tokens")
-        return Outcome("finished", self.state, self.scores)
+        return Outcome("finished", self.state)
 
     def _enter(self, stage: int) -> None:
         """Begin another stage; rows of another length are other rows, so that the data begin anew."""
@@ -259,11 +257,11 @@ class Trainer:
             return
         self.state.evaluated = self.progress
         self.model.eval()
-        self.scores, samples = self.job.evaluate()
+        self.state.scores, samples = self.job.evaluate()
         self.model.train()
-        self.state.scores, self.state.score = self.scores, self.scores.get(self.job.score)
+        self.state.score = self.state.scores.get(self.job.score)
         where = {"progress": self.progress, "seconds": self.state.seconds, "tokens": self.state.tokens}
-        self.book.write("evaluation", self.state.step, **where, **self.scores)
+        self.book.write("evaluation", self.state.step, **where, **self.state.scores)
         if samples:
             self.book.write("samples", self.state.step, seconds=self.state.seconds, samples=samples)
 

@@ -153,8 +153,9 @@ class CheckpointStore:
         """Keep the last few checkpoints, and the best. Those beyond the last were damaged, and the run went back."""
         found = [checkpoint for checkpoint in self.all() if checkpoint.step <= last.step]
         best = max(found, key=self._score)
+        kept = [*found[-self.keep :], *([best] if self._score(best) >= 0 else [])]
         for checkpoint in self.all():
-            if checkpoint != best and checkpoint not in found[-self.keep :]:
+            if checkpoint not in kept:
                 remove_folder(checkpoint.folder)
 
     def _score(self, checkpoint: Checkpoint) -> float:

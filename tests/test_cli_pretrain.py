@@ -1,0 +1,122 @@
+"""Pretraining on the command line, as a user goes it."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from litebert.corpus.corpus import Corpus
+from tests.test_cli_corpus import run
+
+SMALL = ("--length", 32, "--batch", 4, "--set", "held_out_rows=32", "--set", "model.num_layers=2")
+
+
+@pytest.fixture(scope="module")
+def finished(small_corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of a few steps."""
+    out = tmp_path_factory.mktemp("cli") / "run"
+    done = run("pretrain", small_corpus.folder, "--steps", 6, "-o", out, *SMALL, "--json")
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert (said["status"], said["step"]) == ("finished", 6)
+    assert 0 <= said["scores"]["words_accuracy"] <= 1
+    return out
+
+
+def test_a_run_leaves_a_model_that_fills_masks_and_a_page(finished: Path) -> None:
+    assert "<svg" in (finished / "report.html").read_text(encoding="utf-8")
+    assert "## Evaluation" in (finished / "model" / "README.md").read_text(encoding="utf-8")
+    asked = run("fill-mask", finished / "model", "the river [MASK] the bridge", "--top", 3, "--json")
+    assert asked.returncode == 0, asked.stderr
+    (answer,) = json.loads(asked.stdout)
+    assert len(answer["masks"][0]) == 3
+    plain = run("fill-mask", finished / "model", "no gap at all")
+    assert (plain.returncode, plain.stderr.count("\n")) == (1, 1)
+
+
+def test_a_folder_with_a_run_is_not_overwritten_but_gone_on_with(finished: Path, small_corpus: Corpus) -> None:
+    again = run("pretrain", small_corpus.folder, "--steps", 6, "-o", finished, *SMALL)
+    assert again.returncode == 1
+    assert "already holds a run at step 6: go on with --resume" in again.stderr
+    resumed = run("pretrain", small_corpus.folder, "-o", finished, "--resume")
+    assert resumed.returncode == 0, resumed.stderr
+    assert "of the masked words of held-out text are right" in resumed.stdout
+    other = run("pretrain", small_corpus.folder, "-o", finished, "--resume", "--lr", 0.1)
+    assert other.returncode == 2
+    nothing = run("pretrain", small_corpus.folder, "-o", finished.parent / "nothing", "--resume")
+    assert nothing.returncode == 1
+    assert "--resume" in nothing.stderr
+
+
+def test_a_report_can_be_drawn_at_any_time(finished: Path, tmp_path: Path) -> None:
+    done = run("report", finished, "--out", tmp_path / "page.html")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "page.html").stat().st_size > 10_000
+    missing = run("report", tmp_path)
+    assert (missing.returncode, missing.stderr.count("\n")) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--budget", "1m", "--steps", 3), "leave one of them out"),
+        (("--recipe", "magic"), "budget or paper"),
+        (("--objective", "poetry"), "sop, nsp or none"),
+        (("--set", "train.optim.speed=3"), "there is no setting train.optim.speed"),
+        (("--set", "train.optim.lr=fast"), "train.optim.lr"),
+        (("--set", "lr"), "NAME=VALUE"),
+        (("--lr", -1), "train.optim.lr"),
+        (("--length", 5000), "positions"),
+    ],
+)
+def test_a_wrong_call_is_said_in_a_sentence(
+    options: tuple[object, ...], words: str, small_corpus: Corpus, tmp_path: Path
+) -> None:
+    done = run("pretrain", small_corpus.folder, "-o", tmp_path / "run", *options)
+    assert done.returncode == 2
+    assert words in " ".join(done.stderr.replace("│", " ").split())
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(("budget", "words"), [("soon", "is no duration"), ("0s", "is no duration")])
+def test_a_time_that_is_none(budget: str, words: str, small_corpus: Corpus, tmp_path: Path) -> None:
+    done = run("pretrain", small_corpus.folder, "-o", tmp_path / "run", "--budget", budget)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert words in done.stderr
+
+
+def test_settings_come_from_a_file_and_the_plan_is_shown(small_corpus: Corpus, tmp_path: Path) -> None:
+    (tmp_path / "run.toml").write_text('[train]\nseed = 7\n[train.optim]\nlr = 0.5\noptimizer = "lamb"\n')
+    common = ("pretrain", small_corpus.folder, "-o", tmp_path / "run", "--dry-run", "--steps", 50, *SMALL)
+    done = run(*common, "--config", tmp_path / "run.toml", "--lr", 0.25, "--json")
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert said["config"]["train"]["optim"]["optimizer"] == "lamb"
+    assert (said["config"]["train"]["optim"]["lr"], said["config"]["train"]["seed"]) == (0.25, 7)
+    assert sum(stage["tokens"] for stage in said["plan"]["stages"]) == pytest.approx(50 * 4 * 32, rel=0.1)
+    shown = run(*common, "--recipe", "paper")
+    assert "lamb" in shown.stdout
+    assert "Nothing was trained" in shown.stdout
+    assert not (tmp_path / "run").exists()
+
+
+def test_ctrl_c_saves_and_says_how_to_go_on(small_corpus: Corpus, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    command = ["pretrain", small_corpus.folder, "--steps", 100_000, "-o", out, *SMALL, "--set", "train.log_steps=1"]
+    child = subprocess.Popen(
+        [sys.executable, "-m", "litebert", *map(str, command)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while not (out / "metrics.jsonl").exists() or '"step"' not in (out / "metrics.jsonl").read_text(encoding="utf-8"):
+        assert child.poll() is None, child.communicate()
+    child.send_signal(signal.SIGINT)
+    said, errors = child.communicate(timeout=60)
+    assert child.returncode == 130, errors
+    assert "Go on with:  litebert pretrain" in said
+    assert "--resume" in said
+    assert len(list((out / "checkpoints").iterdir())) == 2  # the beginning, and where it stopped
