@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 RESULTS = Path(__file__).parent / "results"
+TURN_SECONDS = 30.0
 
 
 class Contestant:
@@ -69,6 +70,54 @@ def interleave(contestants: dict[str, Callable[[], float]], rounds: int, warmups
         for name, run in contestants.items():
             times[name].append(run())
     return times
+
+
+class Turns:
+    """A contestant's side: it works while it is its turn, and its clock stands still while it is not."""
+
+    def __init__(self) -> None:
+        self._paused = 0.0
+        self._wait()
+        self._turn_ends = self.clock() + TURN_SECONDS
+
+    def clock(self) -> float:
+        """Seconds of my own turns, from some moment on."""
+        return time.monotonic() - self._paused
+
+    def check(self) -> None:
+        """Give way if my turn is over."""
+        if self.clock() >= self._turn_ends:
+            print("turn", flush=True)
+            self._wait()
+            self._turn_ends = self.clock() + TURN_SECONDS
+
+    def _wait(self) -> None:
+        before = time.monotonic()
+        if not sys.stdin.readline():
+            sys.exit(1)
+        self._paused += time.monotonic() - before
+
+
+def take_turns(commands: dict[str, list[str]]) -> None:
+    """Let programs that use `Turns` work one after the other, again and again, until all are done."""
+    running = {
+        name: subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for name, command in commands.items()
+    }
+    begun = time.monotonic()
+    while running:
+        for name, process in list(running.items()):
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write("go\n")
+            process.stdin.flush()
+            while (line := process.stdout.readline()) and line.strip() != "turn":
+                pass
+            if not line:
+                if process.wait():
+                    raise RuntimeError(f"{name} failed; its message is above")
+                del running[name]
+        print(f"{(time.monotonic() - begun) / 60:.1f} minutes; still running: {', '.join(running)}", flush=True)
 
 
 def median_ratio(slow: list[float], fast: list[float]) -> dict[str, float]:

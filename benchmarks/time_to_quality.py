@@ -15,14 +15,13 @@ import json
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from harness import RESULTS, machine, record
+from harness import RESULTS, Turns, machine, record, take_turns
 from litebert.corpus.corpus import Corpus
 from litebert.corpus.guessing import Guessers
 from litebert.corpus.stream import BatchStream, StreamConfig
@@ -35,38 +34,11 @@ from litebert.pretraining.run import pretrain
 from litebert.runtime import prepare_process
 from litebert.training.optim import OptimConfig, learning_rate
 
-TURN = 30.0
 LENGTH = 128
 PAPER_BATCH = 256
 HELD_OUT_ROWS = 1024
 BUDGET, PAPER, PEER = "litebert, budget", "litebert, paper", "transformers"
 COLOURS = {BUDGET: "#0b6e4f", PAPER: "#8a6fb0", PEER: "#c1666b"}
-
-
-class Turns:
-    """A contestant's side: it works while it is its turn, and its clock stands still while it is not."""
-
-    def __init__(self) -> None:
-        self._paused = 0.0
-        self._wait()
-        self._turn_ends = self.clock() + TURN
-
-    def clock(self) -> float:
-        """Seconds of my own turns, from some moment on."""
-        return time.monotonic() - self._paused
-
-    def check(self) -> None:
-        """Give way if my turn is over."""
-        if self.clock() >= self._turn_ends:
-            print("turn", flush=True)
-            self._wait()
-            self._turn_ends = self.clock() + TURN
-
-    def _wait(self) -> None:
-        before = time.monotonic()
-        if not sys.stdin.readline():
-            sys.exit(1)
-        self._paused += time.monotonic() - before
 
 
 def make_config(name: str, corpus: Corpus, seconds: float) -> PretrainConfig:
@@ -182,30 +154,6 @@ def score_all(names: list[str], corpus: Corpus, folder: Path) -> dict[str, list[
     return curves
 
 
-def race(names: list[str], corpus: Path, folder: Path, minutes: float) -> None:
-    """Let all train in turns until all are done."""
-    running = {}
-    for name in names:
-        (folder / name).mkdir()
-        command = [sys.executable, __file__, "--contestant", name, "--corpus", str(corpus)]
-        command += ["--folder", str(folder / name), "--minutes", str(minutes)]
-        running[name] = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    begun = time.monotonic()
-    while running:
-        for name, process in list(running.items()):
-            assert process.stdin is not None
-            assert process.stdout is not None
-            process.stdin.write("go\n")
-            process.stdin.flush()
-            while (line := process.stdout.readline()) and line.strip() != "turn":
-                pass
-            if not line:
-                if process.wait():
-                    raise RuntimeError(f"{name} failed; its message is above")
-                del running[name]
-        print(f"{(time.monotonic() - begun) / 60:.1f} minutes; still running: {', '.join(running)}", flush=True)
-
-
 def minutes_to(curve: list[dict[str, float]], key: str, level: float) -> float | None:
     """When a curve first reaches a level, between two points by a straight line."""
     before = {"minutes": 0.0, key: 0.0}
@@ -299,7 +247,12 @@ def main() -> None:
         folder = Path(name)
         path = options.corpus or prepare_corpus(options.text, folder, options.columns if options.text else [])
         names = [BUDGET, PAPER, *(f"{PEER}, learning rate {rate:g}" for rate in options.rates)]
-        race(names, path, folder, options.minutes)
+        commands = {}
+        for name in names:
+            (folder / name).mkdir()
+            command = [sys.executable, __file__, "--contestant", name, "--corpus", str(path)]
+            commands[name] = [*command, "--folder", str(folder / name), "--minutes", str(options.minutes)]
+        take_turns(commands)
         corpus = Corpus.open(path)
         curves = score_all(names, corpus, folder)
         tokens = corpus.num_tokens()

@@ -55,6 +55,9 @@ def test_a_report_can_be_drawn_at_any_time(finished: Path, tmp_path: Path) -> No
     done = run("report", finished, "--out", tmp_path / "page.html")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "page.html").stat().st_size > 10_000
+    assert "What it fills in" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    run("report", finished, "--out", tmp_path / "page.html", "--no-samples")
+    assert "What it fills in" not in (tmp_path / "page.html").read_text(encoding="utf-8")
     missing = run("report", tmp_path)
     assert (missing.returncode, missing.stderr.count("\n")) == (1, 1)
 

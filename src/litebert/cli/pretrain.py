@@ -184,9 +184,10 @@ def report(
     folder: Annotated[Path, typer.Argument(help="The folder of a run, finished or not.", metavar="RUN")],
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="The page to write; RUN/report.html if not given.")
-    ] = (None),
+    ] = None,
+    samples: Annotated[bool, typer.Option(help="Show samples of held-out text, and what the model fills in.")] = True,
 ) -> None:
     """Write one self-contained HTML page about a run: curves, figures, samples, what went wrong, settings."""
     from litebert.lab.report import write_report
 
-    typer.echo(f"{write_report(folder, out)}")
+    typer.echo(f"{write_report(folder, out, samples)}")

@@ -131,9 +131,9 @@ def _forget_from(run: Run, step: float) -> None:
             rows.pop()
 
 
-def write_report(folder: Path, out: Path | None = None) -> Path:
+def write_report(folder: Path, out: Path | None = None, samples: bool = True) -> Path:
     """Write the report of a run, whole or not at all, and say where: `report.html` in its folder, unless told."""
-    content = render_report(read_run(folder))
+    content = render_report(read_run(folder), samples)
     path = folder / "report.html" if out is None else out
     partial = path.with_name(path.name + PARTIAL)
     try:
@@ -145,8 +145,8 @@ def write_report(folder: Path, out: Path | None = None) -> Path:
     return path
 
 
-def render_report(run: Run) -> str:
-    """Make the page; the same run gives the same bytes."""
+def render_report(run: Run, samples: bool = True) -> str:
+    """Make the page; the same run gives the same bytes. Without `samples` it holds no text of the corpus."""
     try:
         from litebert.lab.charts import PAGE_STYLE, draw_charts
     except ImportError:
@@ -159,7 +159,7 @@ def render_report(run: Run) -> str:
         charts = draw_charts(run.steps, run.evaluations, _numbers(run.part("baselines")), task)
         figures = [f"<figure><h3>{c.title}</h3>{c.svg}<figcaption>{c.caption}</figcaption></figure>" for c in charts]
         parts += ["<h2>How it went</h2>\n<div class=charts>", *figures, "</div>"] if figures else []
-        parts.append(_render_samples(run))
+        parts += [_render_samples(run)] if samples else []
     return "\n".join([*parts, _render_events(run), _render_settings(run), "</body>\n</html>\n"])
 
 

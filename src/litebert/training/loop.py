@@ -224,7 +224,8 @@ class Trainer:
                 "begin again with a lower --lr"
             )
         checkpoint = self.store.newest(lambda words: self.tell("damaged", words))
-        assert checkpoint is not None, "a run begins with a checkpoint"
+        if checkpoint is None:
+            raise LitebertError(f"{self.store.folder} has no whole checkpoint to go back to: begin again")
         self._load_tensors(checkpoint)
         self.tell(
             "rolled back",
