@@ -4,7 +4,7 @@ import os
 import random
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
@@ -14,7 +14,16 @@ from litebert.config import ModelConfig
 from litebert.text.tokenizer import Tokenizer
 from litebert.text.vocabulary import VocabularyConfig, train_vocabulary
 
+if TYPE_CHECKING:
+    from litebert.corpus.corpus import Corpus
+    from tests.pretraining.runs import Nursery
+
 torch.set_num_threads(1)  # the runner already uses every core
+
+
+def soak_count(full: int) -> int:
+    """How often a long test repeats itself: `full` times, or a share of that which LITEBERT_SOAK names."""
+    return max(1, round(full * float(os.environ.get("LITEBERT_SOAK", "1"))))
 
 
 def small_config(**changes: Any) -> ModelConfig:
@@ -84,6 +93,25 @@ def make_sentences(count: int, seed: int = 0) -> Iterator[str]:
 def small_tokenizer() -> Tokenizer:
     """A SentencePiece tokenizer of 400 pieces."""
     return train_vocabulary(make_sentences(1000), VocabularyConfig(vocab_size=400, coverage=1.0))
+
+
+@pytest.fixture(scope="session")
+def small_corpus(small_tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -> "Corpus":
+    """1,200 documents in four shards, a twentieth of them held out."""
+    from tests.corpus.conftest import make_documents, prepare_documents
+
+    folder = tmp_path_factory.mktemp("corpus") / "small"
+    return prepare_documents(folder, make_documents(1200), small_tokenizer, shard_tokens=60_000, held_out=0.05)
+
+
+@pytest.fixture(scope="session")
+def nursery() -> "Iterator[Nursery]":
+    """Where child processes come from that pretrain."""
+    from tests.pretraining.runs import Nursery
+
+    nursery = Nursery()
+    yield nursery
+    nursery.close()
 
 
 @pytest.fixture

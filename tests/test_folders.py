@@ -11,8 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from litebert.errors import FolderError, LitebertError
-from litebert.folders import MANIFEST, read_json, read_text, replace_folder, verify_manifest
+from litebert.errors import FolderError, LitebertError, RequestError
+from litebert.folders import (
+    MANIFEST,
+    lock_folder,
+    new_folder,
+    read_json,
+    read_text,
+    remove_abandoned,
+    remove_folder,
+    replace_folder,
+    verify_manifest,
+)
 from litebert.model.model import Model
 
 # Saves one model after the other, each in a folder of its own and all of them over "same".
@@ -89,3 +99,56 @@ def test_files_that_are_too_large_or_no_text(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"\xff")
     with pytest.raises(FolderError, match="UTF-8"):
         read_text(tmp_path / "x")
+
+
+def test_a_new_folder_appears_whole_or_not_at_all(tmp_path: Path) -> None:
+    with new_folder(tmp_path / "x") as staging:
+        with replace_folder(staging / "inner") as inner:
+            (inner / "a.txt").write_text("a")
+        assert not (tmp_path / "x").exists()
+    assert (tmp_path / "x" / "inner" / "a.txt").read_text() == "a"
+    assert (tmp_path / "x").stat().st_mode & 0o777 == 0o755
+    with pytest.raises(FolderError, match="is already there"), new_folder(tmp_path / "x"):
+        raise AssertionError("must not be entered")
+    with pytest.raises(LitebertError, match=r"cannot save to .*y: No such file"), new_folder(tmp_path / "y") as staging:
+        (staging / "missing" / "file").write_text("")
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
+
+
+def test_a_folder_is_removed_as_a_whole(tmp_path: Path) -> None:
+    (tmp_path / "x" / "inner").mkdir(parents=True)
+    (tmp_path / f".x.saving-{os.getpid()}-old" / "left").mkdir(parents=True)  # an earlier removal that was cut short
+    remove_folder(tmp_path / "x")
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(LitebertError, match=r"cannot remove .*x: No such file"):
+        remove_folder(tmp_path / "x")
+
+
+def test_what_dead_processes_left_is_cleared_and_what_living_ones_write_is_not(tmp_path: Path) -> None:
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    child.wait()
+    dead, living = tmp_path / f".x.saving-{child.pid}-a", tmp_path / f".x.saving-{os.getpid()}-b"
+    other = tmp_path / f".y.saving-{child.pid}-c"
+    for path in (dead, living, other, tmp_path / ".saving"):
+        path.mkdir()
+    remove_abandoned(tmp_path, "x")
+    assert sorted(tmp_path.iterdir()) == sorted([living, other, tmp_path / ".saving"])
+    remove_abandoned(tmp_path)  # for one who knows that nobody else is there
+    assert list(tmp_path.iterdir()) == [tmp_path / ".saving"]
+
+
+def test_a_locked_folder_is_refused_until_its_owner_is_gone(tmp_path: Path) -> None:
+    code = f"from litebert.folders import *; from pathlib import Path; lock_folder(Path({str(tmp_path)!r}), 'run')"
+    child = subprocess.Popen(
+        [sys.executable, "-c", f"{code}; print('locked', flush=True); input()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() == "locked\n"
+    with pytest.raises(RequestError, match="another run is writing to"):
+        lock_folder(tmp_path, "run")
+    child.send_signal(signal.SIGKILL)
+    child.communicate()
+    os.close(lock_folder(tmp_path, "run"))

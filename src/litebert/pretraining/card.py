@@ -1,6 +1,6 @@
 """The part of a model card that says how the weights were trained, and what they can do."""
 
-from litebert.corpus.corpus import HELD_OUT, TRAIN, Corpus
+from litebert.corpus.corpus import TRAIN, Corpus
 from litebert.pretraining.config import PretrainConfig
 from litebert.training.state import TrainingState
 
@@ -26,7 +26,8 @@ def describe_training(config: PretrainConfig, corpus: Corpus, state: TrainingSta
     }
     lines = ["## Training", "", "| | |", "|-|-|", *(f"| {name} | {value} |" for name, value in rows.items())]
     if scores := state.scores:
-        lines += ["", "## Evaluation", "", f"On {corpus.num_tokens(HELD_OUT):,} tokens that training never saw:", ""]
+        rows_scored = f"{config.held_out_rows} × {config.stream.length}"
+        lines += ["", "## Evaluation", "", f"On {rows_scored} tokens of documents that training never saw:", ""]
         lines += ["| | |", "|-|-|", f"| masked words right | {scores['words_accuracy']:.1%} |"]
         lines += [f"| their loss | {scores['words_loss']:.3f} |"]
         if "sentence_accuracy" in scores:

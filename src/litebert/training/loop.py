@@ -64,7 +64,7 @@ class Trainer:
         self._names: dict[Tensor, str] = {parameter: name for name, parameter in self.model.named_parameters()}
         self.meter = Meter(job.losses, hardware_rate)
         self.gradient_norm = 0.0
-        self._saved_at = 0.0
+        self._saved_at, self._saved_step = 0.0, -1
 
     # --- where the run stands -----------------------------------------------------------------------------------
 
@@ -88,7 +88,7 @@ class Trainer:
         self.state = state
         self.health = Health(**state.health)
         self.meter.sums = dict(state.window)
-        self._saved_at = state.seconds
+        self._saved_at, self._saved_step = state.seconds, state.step
 
     def _load_tensors(self, checkpoint: Checkpoint) -> None:
         stored = Model.from_pretrained(checkpoint.model).state_dict()
@@ -104,7 +104,9 @@ class Trainer:
             self.optimizer.state[parameter][slot] = like_parameter(parameter, tensor) if fits else tensor
 
     def save(self) -> None:
-        """Write a checkpoint; every process takes part, the main one writes."""
+        """Write a checkpoint, unless the last one is of this step; every process takes part, the main one writes."""
+        if self._saved_step == self.state.step:
+            return
         self.state.health, self.state.window = self.health.as_json(), dict(self.meter.sums)
         model = {name: gather(tensor) for name, tensor in self.model.state_dict().items()}
         tensors = {
@@ -115,7 +117,7 @@ class Trainer:
         if self.world.is_main:
             self.store.save(self.state, tensors, lambda folder: self.job.write_model(folder, model, self.state))
             self.tell("saved", f"checkpoint at step {self.state.step:,}")
-        self._saved_at = self.state.seconds
+        self._saved_at, self._saved_step = self.state.seconds, self.state.step
         self.world.wait()
 
     def tell(self, what: str, words: str, ahead: int = 0) -> None:
