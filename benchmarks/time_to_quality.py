@@ -36,7 +36,7 @@ from litebert.training.optim import OptimConfig, learning_rate
 
 LENGTH = 128
 PAPER_BATCH = 256
-HELD_OUT_ROWS = 1024
+HELD_OUT_ROWS = 512
 BUDGET, PAPER, PEER = "litebert, budget", "litebert, paper", "transformers"
 THIRD = "litebert, budget, a third of the time"
 COLOURS = {BUDGET: "#0b6e4f", THIRD: "#56a3a6", PAPER: "#8a6fb0", PEER: "#c1666b"}
