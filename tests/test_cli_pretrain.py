@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from litebert.corpus.corpus import Corpus
+from tests.corpus.conftest import make_documents, write_documents
 from tests.test_cli_corpus import run
 
 SMALL = ("--length", 32, "--batch", 4, "--set", "held_out_rows=32", "--set", "model.num_layers=2")
@@ -123,3 +124,20 @@ def test_ctrl_c_saves_and_says_how_to_go_on(small_corpus: Corpus, tmp_path: Path
     assert "Go on with:  litebert pretrain" in said
     assert "--resume" in said
     assert len(list((out / "checkpoints").iterdir())) == 2  # the beginning, and where it stopped
+
+
+def test_the_quickstart_goes_the_whole_way_and_deletes_nothing_of_others(tmp_path: Path) -> None:
+    text = write_documents(tmp_path / "text.jsonl", make_documents(1500))
+    command = ("quickstart", text, "--out", tmp_path / "quick", "--budget", "3s", "--vocab-size", 400)
+    for _ in range(2):  # the second one begins anew
+        done = run(*command)
+        assert done.returncode == 0, done.stderr
+    assert "$ litebert lint" in done.stdout
+    assert "By counting alone" in done.stdout
+    assert "this function [MASK] a list" in done.stdout
+    assert "Three commands to go on with:" in done.stdout
+    assert "<svg" in (tmp_path / "quick" / "run" / "report.html").read_text(encoding="utf-8")
+    (tmp_path / "mine" / "run").mkdir(parents=True)
+    refused = run("quickstart", text, "--out", tmp_path / "mine")
+    assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
+    assert (tmp_path / "mine" / "run").is_dir()

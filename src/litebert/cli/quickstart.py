@@ -9,6 +9,8 @@ from typing import Annotated
 import typer
 
 from litebert.cli.app import app
+from litebert.cli.options import Sources
+from litebert.errors import RequestError
 
 __all__ = ["quickstart"]
 
@@ -18,27 +20,29 @@ _QUESTIONS = (
     "see the [MASK] page for more information.",
 )
 _CONTENTS = ("tokenizer", "corpus", "run")
+_DOCUMENTATION = "Read the English documentation on this machine, and learn a vocabulary from it."
+_MARK = ".litebert-quickstart"
 
 
-@app.command(epilog="Example:  litebert quickstart --out quickstart --budget 4m")
+@app.command(epilog="Examples:  litebert quickstart\n\nlitebert quickstart books/ --out from-my-books --budget 20m")
 def quickstart(
+    sources: Sources = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder for all that is made.")] = Path("quickstart"),
     budget: Annotated[str, typer.Option(help="How long to pretrain.")] = "4m",
+    vocab_size: Annotated[int, typer.Option(help="Pieces of the vocabulary.")] = 8000,
 ) -> None:
     """From nothing to a trained encoder: text, tokenizer, corpus, check, pretraining, questions, report."""
-    from litebert.errors import RequestError
+    from litebert.runtime import prepare_process
 
-    left = [name for name in _CONTENTS if (out / name).exists()]
-    if out.exists() and (not out.is_dir() or set(_names(out)) - set(_CONTENTS)):
-        raise RequestError(f"{out} holds other things: choose another --out")
-    for name in left:
-        shutil.rmtree(out / name)  # of an earlier quickstart
+    prepare_process()
+    _clear(out)
     begun = time.monotonic()
     tokenizer, corpus, run = (str(out / name) for name in _CONTENTS)
-    _do("Read the English documentation on this machine, and learn a vocabulary from it.")
-    _run("tokenizer", "train", "--vocab-size", "8000", "--out", tokenizer)
+    text = sources or ["builtin:documentation"]
+    _do("Read the text, and learn a vocabulary from it." if sources else _DOCUMENTATION)
+    _run("tokenizer", "train", *text, "--vocab-size", str(vocab_size), "--out", tokenizer)
     _do("Turn the text into shards of ids.")
-    _run("prepare", "--tokenizer", tokenizer, "--out", corpus, "--held-out", "0.02")
+    _run("prepare", *text, "--tokenizer", tokenizer, "--out", corpus, "--held-out", "0.02")
     _do("Look at what the model will be fed.")
     _run("lint", corpus)
     _do(f"Pretrain a small ALBERT for {budget}.")
@@ -48,8 +52,14 @@ def quickstart(
     _conclude(out, run, corpus, time.monotonic() - begun)
 
 
-def _names(folder: Path) -> list[str]:
-    return [path.name for path in folder.iterdir()]
+def _clear(out: Path) -> None:
+    """Make the folder, or empty one that an earlier quickstart made; nothing else is ever deleted."""
+    if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not (out / _MARK).is_file())):
+        raise RequestError(f"{out} is not of a quickstart: choose another --out")
+    out.mkdir(parents=True, exist_ok=True)
+    (out / _MARK).touch()
+    for name in _CONTENTS:
+        shutil.rmtree(out / name, ignore_errors=True)
 
 
 def _do(words: str) -> None:
@@ -57,9 +67,11 @@ def _do(words: str) -> None:
 
 
 def _run(*words: str) -> None:
-    """Show a command, and run it."""
+    """Show a command, and run it; if it fails, so does the quickstart."""
     typer.secho(f"$ litebert {shlex.join(words)}", fg="cyan")
-    app(list(words), standalone_mode=False)
+    code = app(list(words), standalone_mode=False)
+    if code:
+        raise typer.Exit(code)
 
 
 def _conclude(out: Path, run: str, corpus: str, seconds: float) -> None:

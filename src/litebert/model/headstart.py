@@ -2,8 +2,8 @@
 
 A shared encoder with random weights sits for thousands of steps on one finding, that some words are more frequent than
 others, before its attention begins to look at neighbours. Three things are written into the weights instead: the
-frequencies (as the bias of the word head), positions as sine waves, and heads whose query is the key of the position
-next to it. They are ordinary weights of an ordinary model; training changes them like any others.
+frequencies (as the bias of the word head), positions as sine waves, and heads that lean towards one side: their query
+is the key of a position beside it. They are ordinary weights of an ordinary model; training changes them like others.
 """
 
 import math
@@ -18,9 +18,9 @@ from litebert.model.model import Model
 __all__ = ["give_head_start"]
 
 _OFFSETS = (-1, 1, -2, 2)
-"""Which neighbour the first heads look at; the other heads stay random."""
+"""Towards which neighbour the first heads lean; the other heads stay random."""
 _PEAK = 4.0
-"""By how much the score of that neighbour stands out at first."""
+"""By how much the score of that neighbour stands out at first, where words are alike."""
 _FASTEST, _SLOWEST = 1.5, 0.0075
 """Radians per position of the fastest and the slowest wave."""
 
