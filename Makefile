@@ -29,7 +29,9 @@ bench: install ## measure against peers: a training step, text to batches, quali
 	$(BIN)/python benchmarks/layer_parts.py
 	$(BIN)/python benchmarks/train_step.py
 	$(BIN)/python benchmarks/corpus.py
-	$(BIN)/python benchmarks/time_to_quality.py
+	$(BIN)/python benchmarks/time_to_quality.py --out runs/time-to-quality
+	$(BIN)/python benchmarks/loop.py --corpus runs/time-to-quality/corpus
+	$(BIN)/python benchmarks/recipe.py --corpus runs/time-to-quality/corpus
 
 soak: install ## the long tests: full-size parity, memory, mutated files and killed runs by the hundred
 	$(BIN)/python -m pytest -m soak -rA tests

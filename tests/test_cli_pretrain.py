@@ -1,14 +1,19 @@
 """Pretraining on the command line, as a user goes it."""
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
 from litebert.corpus.corpus import Corpus
+from litebert.model.model import Model
 from tests.corpus.conftest import make_documents, write_documents
 from tests.test_cli_corpus import run
 
@@ -45,11 +50,49 @@ def test_a_folder_with_a_run_is_not_overwritten_but_gone_on_with(finished: Path,
     resumed = run("pretrain", small_corpus.folder, "-o", finished, "--resume")
     assert resumed.returncode == 0, resumed.stderr
     assert "of the masked words of held-out text are right" in resumed.stdout
-    other = run("pretrain", small_corpus.folder, "-o", finished, "--resume", "--lr", 0.1)
-    assert other.returncode == 2
+    same = run("pretrain", small_corpus.folder, "--steps", 6, "-o", finished, *SMALL, "--resume")
+    assert same.returncode == 0, same.stderr
+    for option in (("--lr", 0.1), ("--objective", "none"), ("--model", "albert-base")):
+        other = run("pretrain", small_corpus.folder, "--steps", 6, "-o", finished, *SMALL, "--resume", *option)
+        assert other.returncode == 2
+        assert "the run has" in other.stderr
     nothing = run("pretrain", small_corpus.folder, "-o", finished.parent / "nothing", "--resume")
     assert nothing.returncode == 1
-    assert "--resume" in nothing.stderr
+    assert "holds no run" in nothing.stderr
+    assert not (finished.parent / "nothing").exists()
+
+
+def test_a_run_begins_with_the_weights_of_another(finished: Path, small_corpus: Corpus, tmp_path: Path) -> None:
+    common = ("--length", 32, "--batch", 4, "--steps", 2, "--set", "held_out_rows=32", "--lr", 1e-9)
+    for recipe in ("budget", "paper"):
+        out = tmp_path / recipe
+        done = run("pretrain", small_corpus.folder, "-m", finished / "model", "-o", out, "--recipe", recipe, *common)
+        assert done.returncode == 0, done.stderr
+        old, new = (Model.from_pretrained(folder / "model").state_dict() for folder in (finished, out))
+        assert all(torch.allclose(old[name], new[name], atol=1e-6) for name in old)
+    shutil.rmtree(tmp_path / "paper" / "model")
+    moved = finished.rename(finished.with_name("elsewhere"))  # going on needs the checkpoint alone
+    try:
+        assert run("pretrain", small_corpus.folder, "-o", tmp_path / "paper", "--resume").returncode == 0
+    finally:
+        moved.rename(finished)
+
+
+def test_what_is_said_last_counts(finished: Path, small_corpus: Corpus, tmp_path: Path) -> None:
+    def effective(*options: object) -> dict[str, Any]:
+        done = run("pretrain", small_corpus.folder, "-o", tmp_path / "x", "--dry-run", "--json", *options)
+        assert done.returncode == 0, done.stderr
+        config: dict[str, Any] = json.loads(done.stdout)["config"]
+        return config
+
+    told = effective("--config", finished / "run.json", "--budget", "1m", "--batch", 2, "--objective", "none")
+    assert (told["train"]["steps"], told["train"]["seconds"], told["train"]["batch_size"]) == (None, 60.0, 2)
+    assert told["stream"]["pairs"] == "none"
+    assert told["model"]["num_layers"] == 2  # of the file
+    told = effective("--config", finished / "run.json", "--model", "albert-mini", "--set", "train.steps=3")
+    assert (told["train"]["steps"], told["train"]["seconds"], told["model"]["num_layers"]) == (3, None, 6)
+    told = effective(*SMALL, "--set", "model.initializer_range=0.01", "--set", "train.steps=3")
+    assert (told["model"]["initializer_range"], told["train"]["seconds"]) == (0.01, None)
 
 
 def test_a_report_can_be_drawn_at_any_time(finished: Path, tmp_path: Path) -> None:
@@ -73,6 +116,8 @@ def test_a_report_can_be_drawn_at_any_time(finished: Path, tmp_path: Path) -> No
         (("--set", "train.optim.lr=fast"), "train.optim.lr"),
         (("--set", "lr"), "NAME=VALUE"),
         (("--lr", -1), "train.optim.lr"),
+        (("--budget", "soon"), "is no duration"),
+        (("--save-every", "0s"), "is no duration"),
         (("--length", 5000), "positions"),
     ],
 )
@@ -83,13 +128,6 @@ def test_a_wrong_call_is_said_in_a_sentence(
     assert done.returncode == 2
     assert words in " ".join(done.stderr.replace("│", " ").split())
     assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.parametrize(("budget", "words"), [("soon", "is no duration"), ("0s", "is no duration")])
-def test_a_time_that_is_none(budget: str, words: str, small_corpus: Corpus, tmp_path: Path) -> None:
-    done = run("pretrain", small_corpus.folder, "-o", tmp_path / "run", "--budget", budget)
-    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-    assert words in done.stderr
 
 
 def test_settings_come_from_a_file_and_the_plan_is_shown(small_corpus: Corpus, tmp_path: Path) -> None:
@@ -107,6 +145,17 @@ def test_settings_come_from_a_file_and_the_plan_is_shown(small_corpus: Corpus, t
     assert not (tmp_path / "run").exists()
 
 
+def test_half_precision_trains_where_it_is_asked_for(small_corpus: Corpus, tmp_path: Path) -> None:
+    common = ("pretrain", small_corpus.folder, "--steps", 3, *SMALL, "--json")
+    losses = []
+    for precision in ("fp32", "bf16"):
+        done = run(*common, "-o", tmp_path / precision, "--precision", precision)
+        assert done.returncode == 0, done.stderr
+        losses.append(json.loads(done.stdout)["scores"]["words_loss"])
+    assert losses[0] != losses[1]
+    assert losses[0] == pytest.approx(losses[1], rel=0.02)
+
+
 def test_ctrl_c_saves_and_says_how_to_go_on(small_corpus: Corpus, tmp_path: Path) -> None:
     out = tmp_path / "run"
     command = ["pretrain", small_corpus.folder, "--steps", 100_000, "-o", out, *SMALL, "--set", "train.log_steps=1"]
@@ -118,6 +167,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(small_corpus: Corpus, tmp_path: Path
     )
     while not (out / "metrics.jsonl").exists() or '"step"' not in (out / "metrics.jsonl").read_text(encoding="utf-8"):
         assert child.poll() is None, child.communicate()
+        time.sleep(0.05)
     child.send_signal(signal.SIGINT)
     said, errors = child.communicate(timeout=60)
     assert child.returncode == 130, errors

@@ -80,6 +80,7 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
     partial.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     _sync(partial)
     partial.replace(path)
+    _sync(path.parent)
 
 
 def hash_file(path: Path) -> str:

@@ -31,12 +31,18 @@ from litebert.corpus.corpus import Corpus
 from litebert.errors import LitebertError
 from litebert.pretraining import run
 from litebert.pretraining.job import Pretraining
-from litebert.training.loop import News
+from litebert.training.job import News
+from litebert.training.loop import Trainer
 
 
 def current_step() -> int:
-    """The step that is being taken, which the loop writes into the seed of all randomness."""
-    return (torch.initial_seed() >> 10 & 0x3FFFFF) + 1
+    """The step that is being taken, as the loop counts."""
+    frame = sys._getframe()
+    while frame is not None:
+        if isinstance(trainer := frame.f_locals.get("self"), Trainer):
+            return trainer.state.step + 1
+        frame = frame.f_back  # type: ignore[assignment]
+    raise AssertionError("no loop is running")
 
 
 def faulty(job: dict[str, Any]) -> type[Pretraining]:

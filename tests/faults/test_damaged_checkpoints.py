@@ -218,6 +218,7 @@ def flip_many(folder: Path, count: int, seed: int) -> dict[str, list[int]]:
             assert str(path.parent) in words
             assert path.name in words or path.name == "manifest.json"
             assert "\n" not in words
+            (folder / f"damaged-{newer.folder.name}").rename(newer.folder)  # set aside, not deleted
         else:
             assert path.name == "manifest.json", path
             assert newest == newer

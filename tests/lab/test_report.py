@@ -15,8 +15,6 @@ from litebert.errors import FolderError, RequestError
 from litebert.folders import PARTIAL
 from litebert.lab.report import read_run, render_report, write_report
 
-pytest.importorskip("matplotlib")
-
 ABOUT: dict[str, Any] = {
     "format": 1,
     "kind": "litebert pretraining",

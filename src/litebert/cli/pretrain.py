@@ -1,6 +1,7 @@
 """`litebert pretrain` and `litebert report`: from a corpus to an encoder, and a page about how it went."""
 
 import os
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -8,6 +9,7 @@ import typer
 
 from litebert.cli.app import app
 from litebert.cli.options import Json, print_json
+from litebert.errors import LitebertError
 
 if TYPE_CHECKING:
     from litebert.corpus.corpus import Corpus
@@ -15,8 +17,6 @@ if TYPE_CHECKING:
     from litebert.training.job import News, Outcome
 
 __all__ = ["pretrain", "report"]
-
-_DEFAULT_BUDGET = "30m"
 
 
 @app.command(
@@ -28,31 +28,49 @@ def pretrain(
     folder: Annotated[Path, typer.Argument(help="A corpus that `litebert prepare` made.", metavar="CORPUS")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder of the run.")] = Path("run"),
     model: Annotated[
-        str, typer.Option("--model", "-m", help="A name of `litebert models`, or a folder whose weights to begin with.")
-    ] = "albert-mini",
-    recipe: Annotated[str, typer.Option(help="budget: learn most in little time; paper: LAMB as in the paper.")] = (
-        "budget"
-    ),
-    budget: Annotated[
-        str | None, typer.Option(help=f"Train for this time, such as 90s or 2h; {_DEFAULT_BUDGET} if nothing is said.")
+        str | None,
+        typer.Option(
+            "--model", "-m", help="A name of `litebert models` (albert-mini if not given), or a folder to begin with."
+        ),
     ] = None,
-    steps: Annotated[int | None, typer.Option(min=1, help="Train for so many steps instead; can be repeated.")] = None,
-    batch: Annotated[int | None, typer.Option(min=1, help="Rows of a step, over all processes.")] = None,
-    length: Annotated[int | None, typer.Option(min=8, help="Tokens of a row.")] = None,
+    recipe: Annotated[
+        str | None,
+        typer.Option(help="budget: learn most in little time (if not given); paper: LAMB as in the paper."),
+    ] = None,
+    budget: Annotated[
+        str | None, typer.Option(help="Train for this time, such as 90s or 2h; 30m if nothing is said.")
+    ] = None,
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="Train for so many steps instead; such a run is reproducible.")
+    ] = None,
+    batch: Annotated[
+        int | None, typer.Option(min=1, help="Rows (sequences) in a step, of all processes together.")
+    ] = None,
+    length: Annotated[
+        int | None, typer.Option(min=8, help="Tokens in a row; 128, or 512 for the paper's recipe.")
+    ] = None,
     objective: Annotated[
-        str, typer.Option(help="Beside masked words: sop (sentence order), nsp (next sentence) or none.")
-    ] = "sop",
-    lr: Annotated[float | None, typer.Option(help="Peak of the learning rate.")] = None,
+        str | None,
+        typer.Option(help="What to learn beside masked words: sop (sentence order), nsp (next sentence) or none."),
+    ] = None,
+    lr: Annotated[float | None, typer.Option(help="Peak of the learning rate; the recipe's if not given.")] = None,
     optimizer: Annotated[str | None, typer.Option(help="lamb or adamw.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Another seed is another run.")] = None,
-    rows_at_once: Annotated[int | None, typer.Option(min=1, help="Accumulate larger batches in such pieces.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of the weights and of the data's order.")] = None,
+    rows_at_once: Annotated[
+        int | None, typer.Option(min=1, help="Rows to hold in memory at once; the rest of a batch is accumulated.")
+    ] = None,
     precision: Annotated[str | None, typer.Option(help="fp32, bf16, or auto: what is faster here.")] = None,
     parallel: Annotated[str | None, typer.Option(help="Under torchrun: ddp or fsdp.")] = None,
     compiled: Annotated[
         bool | None, typer.Option("--compiled/--plain", help="Compile kernels: half a minute, then faster steps.")
     ] = None,
-    save_every: Annotated[str | None, typer.Option(help="A checkpoint every so often: 10m, or 500 for steps.")] = None,
-    keep: Annotated[int | None, typer.Option(min=1, help="Checkpoints to keep, beside the best.")] = None,
+    save_every: Annotated[
+        str | None, typer.Option(help="How often to save: 10m (if not given), or 500 for every 500 steps.")
+    ] = None,
+    keep: Annotated[
+        int | None,
+        typer.Option(min=1, help="How many of the last checkpoints to keep, beside the best; 2 if not given."),
+    ] = None,
     config: Annotated[
         Path | None, typer.Option(help="Settings from a .toml or .json file, such as a run.json.")
     ] = None,
@@ -78,23 +96,32 @@ def pretrain(
         save_every=save_every,
         keep=keep,
     )
-    what = _named(budget=budget, steps=steps, batch=batch, length=length, lr=lr, optimizer=optimizer, seed=seed)
+    what = _named(
+        model=model,
+        recipe=recipe,
+        budget=budget,
+        steps=steps,
+        batch=batch,
+        length=length,
+        objective=objective,
+        lr=lr,
+        optimizer=optimizer,
+        seed=seed,
+    )
     corpus = Corpus.open(folder)
-    going_on = resume or int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)) > 0
-    if going_on and (out / "run.json").is_file():
-        if resume and (what or config is not None or set_):
-            raise typer.BadParameter("--resume goes on with the settings of the run: leave others out")
-        settings = resumed_config(out, how)
+    assignments = set_ or []
+    if resume:
+        settings = resumed_config(out, corpus, what, how, config, assignments)
     else:
-        if "budget" not in what and "steps" not in what and recipe != "paper":
-            what["budget"] = _DEFAULT_BUDGET
-        settings = choose_config(corpus, model, recipe, objective, what, how, config, set_ or [])
+        settings = choose_config(corpus, what | how, config, assignments)
+    is_main = os.environ.get("RANK", "0") == "0"
     if dry_run:
-        _show_plan(settings, corpus, as_json)
+        if is_main:
+            _show_plan(settings, corpus, as_json)
         return
-    outcome = _run(corpus, out, settings, resume, quiet=as_json)
-    if os.environ.get("RANK", "0") == "0":
-        _conclude(out, folder, outcome, as_json)
+    outcome = _run(corpus, out, settings, resume, quiet=as_json or not is_main)
+    if is_main:
+        _conclude(out, folder, outcome, settings.stream.pairs, as_json)
     if outcome.signal is not None:
         raise typer.Exit(128 + outcome.signal)
 
@@ -108,17 +135,19 @@ def _run(corpus: "Corpus", out: Path, settings: "PretrainConfig", resume: bool, 
     from litebert.cli.progress import showing_progress
     from litebert.pretraining.run import pretrain
 
-    silent = quiet or os.environ.get("RANK", "0") != "0"
-    with showing_progress("pretraining", 1000, quiet=silent) as show:
+    with showing_progress("pretraining", 1000, quiet, fill=False) as show:
 
         def on_step(news: "News") -> None:
             show(round(1000 * news.progress), _describe(news))
 
         def on_message(words: str) -> None:
-            if not silent:
+            if not quiet:
                 typer.echo(f"litebert: {words}", err=True)
 
-        return pretrain(corpus, out, settings, resume=resume, on_step=on_step, on_message=on_message)
+        try:
+            return pretrain(corpus, out, settings, resume=resume, on_step=on_step, on_message=on_message)
+        except RuntimeError as error:  # torch's own words: no memory left, a process of the group lost
+            raise LitebertError(f"training broke off: {str(error).partition(chr(10))[0]}") from error
 
 
 def _describe(news: "News") -> str:
@@ -148,7 +177,7 @@ def _show_plan(settings: "PretrainConfig", corpus: "Corpus", as_json: bool) -> N
         print_run_plan(plan, corpus.num_tokens())
 
 
-def _conclude(out: Path, corpus: Path, outcome: "Outcome", as_json: bool) -> None:
+def _conclude(out: Path, corpus: Path, outcome: "Outcome", pairs: str, as_json: bool) -> None:
     """Say what came out, and how to go on."""
     from litebert.folders import read_json
     from litebert.lab.report import write_report
@@ -160,9 +189,8 @@ def _conclude(out: Path, corpus: Path, outcome: "Outcome", as_json: bool) -> Non
         print_json({"folder": str(out), **figures, "scores": state.scores, "report": str(page)})
         return
     if outcome.status == "interrupted":
-        typer.echo(
-            f"Stopped at step {state.step:,}, and saved. Go on with:  litebert pretrain {corpus} -o {out} --resume"
-        )
+        command = shlex.join(["litebert", "pretrain", str(corpus), "-o", str(out), "--resume"])
+        typer.echo(f"Stopped at step {state.step:,}, and saved. Go on with:  {command}")
         return
     scores = state.scores
     order = f", {scores['sentence_accuracy']:.1%} of the sentence pairs" if "sentence_accuracy" in scores else ""
@@ -174,9 +202,10 @@ def _conclude(out: Path, corpus: Path, outcome: "Outcome", as_json: bool) -> Non
     if counted:
         typer.echo(
             f"By counting alone: the most frequent word {counted['unigram']:.1%}, an n-gram guesser "
-            f"{counted['ngram']:.1%}; sentence order by chance 50 %."
+            f"{counted['ngram']:.1%}{'' if pairs == 'none' else '; sentences by chance 50 %'}."
         )
-    typer.echo(f"The report is {page}. Next:  litebert fill-mask {out / 'model'} 'a text with one [MASK] in it'")
+    command = shlex.join(["litebert", "fill-mask", str(out / "model"), "a text with one [MASK] in it"])
+    typer.echo(f"The report is {page}. Next:  {command}")
 
 
 @app.command(epilog="Example:  litebert report my-run")

@@ -19,8 +19,8 @@ class Show(Protocol):
 
 
 @contextmanager
-def showing_progress(title: str, total: int | None, quiet: bool = False) -> Iterator[Show]:
-    """Show progress while the block runs."""
+def showing_progress(title: str, total: int | None, quiet: bool = False, fill: bool = True) -> Iterator[Show]:
+    """Show progress while the block runs; a bar is filled at its end, unless the block may end early."""
     if quiet:
         yield lambda done, words: None
     elif not sys.stderr.isatty():
@@ -41,21 +41,23 @@ def showing_progress(title: str, total: int | None, quiet: bool = False) -> Iter
         with Progress(*columns, console=Console(stderr=True)) as progress:
             task = progress.add_task(title, total=total, words="")
             yield lambda done, words: progress.update(task, completed=done, words=words)
-            if total is not None:
+            if fill and total is not None:
                 progress.update(task, completed=total)
 
 
 def _lines(title: str, total: int | None) -> Show:
     begun = last = time.monotonic()
+    first: int | None = None  # what was already done when this work began
 
     def show(done: int, words: str) -> None:
-        nonlocal last
+        nonlocal last, first
         now = time.monotonic()
+        first = done if first is None else first
         if now - last < _SECONDS_BETWEEN_LINES:
             return
         last = now
         share = f"{done / total:.0%} " if total else ""
-        left = f", {(now - begun) * (total - done) / done:.0f} s left" if total and done else ""
+        left = f", {(now - begun) * (total - done) / (done - first):.0f} s left" if total and done > first else ""
         print(f"{title}: {share}{words}{left}", file=sys.stderr, flush=True)
 
     return show

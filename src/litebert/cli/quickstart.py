@@ -1,5 +1,6 @@
 """`litebert quickstart`: the whole way on the documentation of this machine, command by command."""
 
+import os
 import shlex
 import shutil
 import time
@@ -11,6 +12,7 @@ import typer
 from litebert.cli.app import app
 from litebert.cli.options import Sources
 from litebert.errors import RequestError
+from litebert.folders import lock_folder, remove_abandoned
 
 __all__ = ["quickstart"]
 
@@ -32,10 +34,12 @@ def quickstart(
     vocab_size: Annotated[int, typer.Option(help="Pieces of the vocabulary.")] = 8000,
 ) -> None:
     """From nothing to a trained encoder: text, tokenizer, corpus, check, pretraining, questions, report."""
+    from litebert.lab.quantities import parse_duration
     from litebert.runtime import prepare_process
 
     prepare_process()
-    _clear(out)
+    parse_duration(budget)  # a wrong one is better said now
+    held = _take_folder(out)
     begun = time.monotonic()
     tokenizer, corpus, run = (str(out / name) for name in _CONTENTS)
     text = sources or ["builtin:documentation"]
@@ -49,17 +53,21 @@ def quickstart(
     _run("pretrain", corpus, "--model", "albert-mini", "--budget", budget, "--out", run)
     _do("Ask it for missing words.")
     _run("fill-mask", f"{run}/model", *_QUESTIONS, "--top", "3")
-    _conclude(out, run, corpus, time.monotonic() - begun)
+    _conclude(run, corpus, time.monotonic() - begun)
+    os.close(held)
 
 
-def _clear(out: Path) -> None:
-    """Make the folder, or empty one that an earlier quickstart made; nothing else is ever deleted."""
+def _take_folder(out: Path) -> int:
+    """Make the folder and hold it; empty it if an earlier quickstart made it. Nothing else is ever deleted."""
     if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not (out / _MARK).is_file())):
         raise RequestError(f"{out} is not of a quickstart: choose another --out")
     out.mkdir(parents=True, exist_ok=True)
+    held = lock_folder(out, "`litebert quickstart`")
     (out / _MARK).touch()
+    remove_abandoned(out)
     for name in _CONTENTS:
         shutil.rmtree(out / name, ignore_errors=True)
+    return held
 
 
 def _do(words: str) -> None:
@@ -74,12 +82,12 @@ def _run(*words: str) -> None:
         raise typer.Exit(code)
 
 
-def _conclude(out: Path, run: str, corpus: str, seconds: float) -> None:
+def _conclude(run: str, corpus: str, seconds: float) -> None:
     from litebert.lab.quantities import format_duration
 
     _do(f"Done in {format_duration(seconds)}.")
     typer.echo(f"Look at {run}/report.html in a browser. The model is {run}/model; transformers opens it, too.\n")
     typer.echo("Three commands to go on with:")
-    typer.echo(f"  litebert pretrain {corpus} --budget 30m --out {out}-longer")
+    typer.echo(f"  litebert pretrain {corpus} --budget 30m --out longer-run")
     typer.echo("  litebert tokenizer train YOUR-TEXT/ --out my-tokenizer    # then prepare, lint, pretrain as above")
     typer.echo(f"  litebert fill-mask {run}/model 'your own text with a [MASK] in it'")

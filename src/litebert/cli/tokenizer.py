@@ -71,11 +71,13 @@ def train(
     _refuse_other_folders(out)
     # The library does not look at Python's signals while it trains: Ctrl-C ends the process, and nothing is written.
     before = signal.signal(signal.SIGINT, signal.SIG_DFL)
-    with replace_folder(out) as staging:
-        typer.echo("reading and training; millions of sentences take some minutes …", err=True)
-        tokenizer = train_vocabulary((document.text for document in reader), config)
-        tokenizer.write_files(staging)
-    signal.signal(signal.SIGINT, before)
+    try:
+        with replace_folder(out) as staging:
+            typer.echo("reading and training; millions of sentences take some minutes …", err=True)
+            tokenizer = train_vocabulary((document.text for document in reader), config)
+            tokenizer.write_files(staging)
+    finally:
+        signal.signal(signal.SIGINT, before)
     if as_json:
         print_json({"folder": str(out), "vocab_size": tokenizer.vocab_size, "bad_records": reader.num_bad})
     else:

@@ -18,7 +18,7 @@ def attention_bias(attention_mask: Tensor | None, sequence_ids: Tensor | None, d
 
     `attention_mask` is 1 for tokens and 0 for padding: the result is (batch, 1, 1, tokens). `sequence_ids` numbers
     the sequences of a packed row from 1 and has 0 for padding: the result is (batch, 1, tokens, tokens), block by
-    block. The bias is the lowest finite number, not -inf: a row of nothing but padding must not become NaN.
+    block. The bias is a finite number, not -inf, in any precision: a row of nothing but padding must not become NaN.
     """
     if sequence_ids is not None:
         visible = sequence_ids[:, None, :, None] == sequence_ids[:, None, None, :]
@@ -26,7 +26,9 @@ def attention_bias(attention_mask: Tensor | None, sequence_ids: Tensor | None, d
         return None
     else:
         visible = attention_mask[:, None, None, :] != 0
-    return torch.zeros(visible.shape, dtype=dtype, device=visible.device).masked_fill_(~visible, torch.finfo(dtype).min)
+    return torch.zeros(visible.shape, dtype=dtype, device=visible.device).masked_fill_(
+        ~visible, max(torch.finfo(dtype).min, -1e30)
+    )
 
 
 def _may_look(mask: Tensor) -> bool:

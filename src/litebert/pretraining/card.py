@@ -26,8 +26,8 @@ def describe_training(config: PretrainConfig, corpus: Corpus, state: TrainingSta
     }
     lines = ["## Training", "", "| | |", "|-|-|", *(f"| {name} | {value} |" for name, value in rows.items())]
     if scores := state.scores:
-        rows_scored = f"{config.held_out_rows} × {config.stream.length}"
-        lines += ["", "## Evaluation", "", f"On {rows_scored} tokens of documents that training never saw:", ""]
+        lines += ["", "## Evaluation", ""]
+        lines += [f"On {scores['num_words']:,.0f} masked tokens in documents that training never saw:", ""]
         lines += ["| | |", "|-|-|", f"| masked words right | {scores['words_accuracy']:.1%} |"]
         lines += [f"| their loss | {scores['words_loss']:.3f} |"]
         if "sentence_accuracy" in scores:

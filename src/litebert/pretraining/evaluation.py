@@ -42,7 +42,11 @@ def score_held_out(model: Model, batches: Iterable[Batch]) -> dict[str, float]:
             asked = batch.sentence_labels.flatten() != NO_LABEL
             pairs += int(asked.sum())
             sums[2:] += _loss_and_hits(output.sop_logits.flatten(0, -2)[asked], batch.sentence_labels.flatten()[asked])
-    scores = {"words_loss": float(sums[0]) / max(words, 1), "words_accuracy": float(sums[1]) / max(words, 1)}
+    scores = {
+        "num_words": float(words),
+        "words_loss": float(sums[0]) / max(words, 1),
+        "words_accuracy": float(sums[1]) / max(words, 1),
+    }
     if pairs:
         scores |= {"sentence_loss": float(sums[2]) / pairs, "sentence_accuracy": float(sums[3]) / pairs}
     return scores

@@ -1,7 +1,7 @@
 """Recipes: a complete configuration from a few wishes.
 
-`paper_run` is the paper's, at any batch. `budget_run` is for hours or minutes on the hardware at hand; every choice in
-it won a comparison at equal time on held-out text (docs/pretraining.md has the figures, docs/LOG.md what lost).
+`paper_run` is the paper's, at any batch. `budget_run` is for hours or minutes on the hardware at hand; its choices were
+made by trials at equal time on held-out text (`benchmarks/recipe.py`; docs/LOG.md says what lost).
 """
 
 from litebert.config import ModelConfig
@@ -51,7 +51,7 @@ def budget_run(
     length: int | None = None,
     pairs: Pairs = "sop",
 ) -> PretrainConfig:
-    """A run for a time (or a number of steps) that is short: a head start, few layers and short rows first, AdamW."""
+    """A run for a time (or a number of steps) that is short: a head start, few passes first, AdamW."""
     length = length or min(BUDGET_LENGTH, model.max_positions)
     model = model.updated(initializer_range=0.8 / model.hidden_size**0.5)
     rows = batch_size or max(1, _TOKENS // length)

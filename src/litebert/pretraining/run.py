@@ -38,15 +38,16 @@ from litebert.runtime import describe_machine
 from litebert.training.distributed import World, join_world
 from litebert.training.hardware import choose_precision, measure_rate
 from litebert.training.interruption import watching_signals
-from litebert.training.job import News, Outcome
+from litebert.training.job import News, Outcome, num_pieces
 from litebert.training.logbook import Logbook
 from litebert.training.loop import Trainer
 from litebert.training.state import CheckpointStore
 
-__all__ = ["RUN", "count_frequencies", "parse_config", "pretrain", "read_run_config"]
+__all__ = ["RUN", "count_frequencies", "identify", "parse_config", "pretrain", "read_run_config"]
 
 RUN = "run.json"
-_COUNTED_TOKENS = 10_000_000
+_COUNTED_TOKENS = 10_000_000  # by the guessers
+_COUNTED_AT_ONCE = 10_000_000
 
 # What may change when a run goes on: where and how it is computed, not what.
 _NOT_IDENTITY = {
@@ -77,9 +78,11 @@ def pretrain(
 
     Under torchrun every process calls this alike. After an elastic restart it goes on by itself.
     """
-    resume = resume or int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)) > 0
+    resume = resume or _was_restarted()
     with join_world() as world, watching_signals() as interruption:
         say = on_message if world.is_main else lambda words: None
+        _check(corpus, config, world)
+        config = _settle_precision(config, world)
         with _writing_to(out):
             lock = _open_folder(out, resume) if world.is_main else None
         try:
@@ -90,7 +93,8 @@ def pretrain(
                         _write_run(out, corpus, config, world)
                     store.clear_abandoned()
             world.wait()
-            trainer = _make_trainer(corpus, config, store, Logbook(out, world.is_main), world, clock)
+            model = _make_model(corpus, config, fresh=not (resume and store.all()), say=say)
+            trainer = _make_trainer(model, corpus, config, store, Logbook(out, world.is_main), world, clock)
             _begin(trainer, store, resume, say)
             outcome = trainer.run(interruption, on_step if world.is_main else None)
             trainer.book.close()
@@ -121,12 +125,11 @@ def parse_config(settings: dict[str, Any]) -> PretrainConfig:
 
 
 def count_frequencies(corpus: Corpus) -> Tensor:
-    """How frequent each id is in the training text (the first 10 million tokens of it)."""
+    """How frequent each id is in the training text."""
     counts = np.ones(corpus.tokenizer.vocab_size)
-    left = _COUNTED_TOKENS
     for shard in corpus.shards[TRAIN]:
-        counts += np.bincount(shard.tokens[:left], minlength=len(counts))
-        left -= min(left, shard.tokens.size)
+        for begin in range(0, shard.tokens.size, _COUNTED_AT_ONCE):
+            counts += np.bincount(shard.tokens[begin : begin + _COUNTED_AT_ONCE], minlength=len(counts))
     counts[sorted(corpus.tokenizer.reserved_ids)] = 1e-3
     return torch.from_numpy(counts / counts.sum()).float()
 
@@ -191,7 +194,34 @@ def _score_guessers(corpus: Corpus, config: PretrainConfig) -> dict[str, float]:
     return {"num_words": scores.num_words, "unigram": scores.unigram, "ngram": scores.copying}
 
 
+def identify(config: PretrainConfig) -> dict[str, Any]:
+    """What makes a run what it is, as plain values; not where and how it is computed."""
+    identity = config.model_dump(mode="json")
+    identity["train"] = {name: value for name, value in identity["train"].items() if name not in _NOT_IDENTITY}
+    return identity
+
+
+def _check(corpus: Corpus, config: PretrainConfig, world: World) -> None:
+    """Refuse what cannot work before anything is written."""
+    if config.model.vocab_size != corpus.tokenizer.vocab_size:
+        raise RequestError(
+            f"the model has a vocabulary of {config.model.vocab_size:,}, the corpus one of "
+            f"{corpus.tokenizer.vocab_size:,}: they must be the same"
+        )
+    for stage in range(len(config.train.stages)):
+        num_pieces(config.train.batch_size_of(stage), world.size, config.train.rows_at_once)
+
+
+def _settle_precision(config: PretrainConfig, world: World) -> PretrainConfig:
+    """Choose fp32 or bf16 where nothing is said; the main process chooses for all, and run.json keeps it."""
+    chosen = choose_precision(config.train.precision, world.device) if world.is_main else "fp32"
+    (is_half,) = world.add([float(chosen == "bf16")])
+    train = config.train.model_copy(update={"precision": "bf16" if is_half else "fp32"})
+    return config.model_copy(update={"train": train})
+
+
 def _make_trainer(
+    model: Model,
     corpus: Corpus,
     config: PretrainConfig,
     store: CheckpointStore,
@@ -199,57 +229,57 @@ def _make_trainer(
     world: World,
     clock: Callable[[], float],
 ) -> Trainer:
-    train = config.train.model_copy(update={"precision": choose_precision(config.train.precision, world.device)})
-    if train.compiled:
-        kernels.use_compiled(True)
-    identity = config.model_dump(mode="json") | {"corpus": hash_file(corpus.folder / MANIFEST)}
-    identity["train"] = {name: value for name, value in identity["train"].items() if name not in _NOT_IDENTITY}
-    job = Pretraining(_make_model(corpus, config), corpus, config, world)
-    rate = measure_rate(config.model, train.precision, world.device)
-    return Trainer(job, train, identity, store, book, world, hardware_rate=rate, clock=clock)
+    kernels.use_compiled(config.train.compiled)
+    identity = identify(config) | {"corpus": hash_file(corpus.folder / MANIFEST)}
+    job = Pretraining(model, corpus, config, world)
+    rate = world.size * measure_rate(config.model, config.train.precision, world.device)
+    return Trainer(job, config.train, identity, store, book, world, hardware_rate=rate, clock=clock)
 
 
-def _make_model(corpus: Corpus, config: PretrainConfig) -> Model:
-    """Fresh weights, the same in every process, or those of a folder."""
-    if config.model.vocab_size != corpus.tokenizer.vocab_size:
-        raise RequestError(
-            f"the model has a vocabulary of {config.model.vocab_size:,}, the corpus one of "
-            f"{corpus.tokenizer.vocab_size:,}: they must be the same"
-        )
+def _make_model(corpus: Corpus, config: PretrainConfig, fresh: bool, say: Callable[[str], None]) -> Model:
+    """The weights to begin with, the same in every process: drawn, or those of a folder.
+
+    A run that goes on (not `fresh`) has its weights in a checkpoint, and needs that folder no more.
+    """
     torch.manual_seed(config.train.seed)
-    if config.begin_from is not None:
+    if config.begin_from is not None and fresh:
         model = Model.from_pretrained(config.begin_from, config.head)
-        if model.config != config.model:
-            raise RequestError(f"{config.begin_from} has another shape than the run's model: name it as the model, too")
+        if model.config.updated(initializer_range=config.model.initializer_range) != config.model:
+            raise RequestError(f"{config.begin_from} has another shape than the run's model: leave out what changes it")
+        if model.fresh_tensors:
+            say(f"{config.begin_from} has no {', '.join(model.fresh_tensors)}: drawn afresh")
         return model
     model = Model(config.model, config.head)
-    if config.head_start:
+    if config.head_start and fresh:
         give_head_start(model, count_frequencies(corpus))
     return model
 
 
 def _begin(trainer: Trainer, store: CheckpointStore, resume: bool, say: Callable[[str], None]) -> None:
     """Go on from the newest whole checkpoint, or begin."""
-    restarted = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)) > 0
+    processes = "1 process" if trainer.world.size == 1 else f"{trainer.world.size} processes"
     damages: list[str] = []
-    found = store.newest(damages.append) if resume and trainer.world.is_main else None
-    (step,) = trainer.world.add([float(found.step) if found else -1.0 if trainer.world.is_main else 0.0])
-    checkpoint = next((checkpoint for checkpoint in store.all() if checkpoint.step == step), None)
+    checkpoint = trainer.find_checkpoint(damages.append) if resume else None
     for words in damages:
         say(f"passed over a damaged checkpoint: {words}")
     if checkpoint is None:
-        if resume and not restarted:
+        if resume and not _was_restarted():
             raise RequestError(
                 f"{store.folder} holds no whole checkpoint: leave --resume away, or choose another --out"
             )
         trainer.book.keep_until(-1)
-        trainer.tell("began", f"{trainer.world.size} process{'es' if trainer.world.size > 1 else ''}")
+        trainer.tell("began", processes)
         return
     trainer.load(checkpoint)
     trainer.book.keep_until(checkpoint.step)
     trainer.world.wait()
     for words in damages:
         trainer.tell("damaged", words)
-    words = f"went on from step {checkpoint.step:,} with {trainer.world.size} process"
-    trainer.tell("resumed", words + ("es" if trainer.world.size > 1 else ""))
-    say(words + ("es" if trainer.world.size > 1 else ""))
+    words = f"went on from step {checkpoint.step:,} with {processes}"
+    trainer.tell("resumed", words)
+    say(words)
+
+
+def _was_restarted() -> bool:
+    """Whether torchrun started this process again after one was lost."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)) > 0

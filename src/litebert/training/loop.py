@@ -4,6 +4,7 @@ A step takes rows, adds up the gradients of their pieces, and moves the weights,
 is trained, on what, comes as a `Job`. All processes take every decision alike, because they decide on the same sums.
 """
 
+import hashlib
 import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
@@ -33,7 +34,7 @@ from litebert.training.meter import Meter
 from litebert.training.optim import learning_rate, make_optimizer
 from litebert.training.state import Checkpoint, CheckpointStore, TrainingState
 
-__all__ = ["Trainer"]
+__all__ = ["Trainer", "describe_differences", "mix_seed"]
 
 
 class Trainer:
@@ -80,7 +81,7 @@ class Trainer:
         """Take weights, optimiser and position from a checkpoint."""
         state = checkpoint.read_state()
         if state.config != self.state.config:
-            differences = _differences(state.config, self.state.config)
+            differences = describe_differences(state.config, self.state.config)
             raise RequestError(
                 f"{checkpoint.folder} is of a run with {differences}: repeat its settings, or choose another --out"
             )
@@ -89,6 +90,12 @@ class Trainer:
         self.health = Health(**state.health)
         self.meter.sums = dict(state.window)
         self._saved_at, self._saved_step = state.seconds, state.step
+
+    def find_checkpoint(self, on_damage: Callable[[str], None]) -> Checkpoint | None:
+        """The newest whole checkpoint; the main process looks, and all take the one that it found."""
+        found = self.store.newest(on_damage) if self.world.is_main else None
+        (step,) = self.world.add([float(found.step if found else -1) if self.world.is_main else 0.0])
+        return None if step < 0 else self.store.at(int(step))
 
     def _load_tensors(self, checkpoint: Checkpoint) -> None:
         stored = Model.from_pretrained(checkpoint.model).state_dict()
@@ -101,24 +108,33 @@ class Trainer:
             name, _, slot = place.partition("/")
             parameter = parameters[name]
             fits = tensor.shape == parameter.shape and tensor.dim() > 0
-            self.optimizer.state[parameter][slot] = like_parameter(parameter, tensor) if fits else tensor
+            self.optimizer.state[parameter][slot] = (
+                like_parameter(parameter, tensor) if fits else tensor.to(parameter.device)
+            )
 
     def save(self) -> None:
         """Write a checkpoint, unless the last one is of this step; every process takes part, the main one writes."""
         if self._saved_step == self.state.step:
             return
         self.state.health, self.state.window = self.health.as_json(), dict(self.meter.sums)
-        model = {name: gather(tensor) for name, tensor in self.model.state_dict().items()}
-        tensors = {
-            f"{self._names[parameter]}/{slot}": gather(value)
-            for parameter, slots in self.optimizer.state.items()
-            for slot, value in slots.items()
-        }
+        model: dict[str, Tensor] = {}
+        tensors: dict[str, Tensor] = {}
+        for name, tensor in self.model.state_dict().items():
+            self._collect(model, name, tensor)
+        for parameter, slots in self.optimizer.state.items():
+            for slot, value in slots.items():
+                self._collect(tensors, f"{self._names[parameter]}/{slot}", value)
         if self.world.is_main:
             self.store.save(self.state, tensors, lambda folder: self.job.write_model(folder, model, self.state))
             self.tell("saved", f"checkpoint at step {self.state.step:,}")
         self._saved_at, self._saved_step = self.state.seconds, self.state.step
         self.world.wait()
+
+    def _collect(self, collection: dict[str, Tensor], name: str, tensor: Tensor) -> None:
+        """Gather a tensor from all processes; only the main one, which writes, keeps it."""
+        whole = gather(tensor)
+        if self.world.is_main:
+            collection[name] = whole
 
     def tell(self, what: str, words: str, ahead: int = 0) -> None:
         """Note an event in the logbook, for the step that was taken last or for one that is ahead."""
@@ -162,22 +178,24 @@ class Trainer:
             if went_back:
                 self._go_back()
             self._write_when_due(stage)
-            self._evaluate_when_due()
+            is_best = self._evaluate_when_due()
             if on_step is not None:
                 on_step(News(state.step, self.progress, state.seconds, self.meter.latest, state.scores))
             if asked:
                 self.tell("interrupted", f"asked to stop at step {state.step:,}")
                 self.save()
                 return Outcome("interrupted", state, interruption.signal or int(signals / asked))
-            self._save_when_due(now=went_back)  # whoever goes on from here must go on with the weights of before
+            self._save_when_due(
+                now=went_back or is_best
+            )  # whoever goes on from here must go on with the weights of before
         self.save()
         self.tell("finished", f"{self.state.step:,} steps, {self.state.tokens:,} tokens")
         return Outcome("finished", self.state)
 
     def _enter(self, stage: int) -> None:
         """Begin another stage; rows of another length are other rows, so that the data begin anew."""
-        before, after = self.config.stages[self.state.stage], self.config.stages[stage]
-        if before.length != after.length:
+        after = self.config.stages[stage]
+        if any(passed.length != after.length for passed in self.config.stages[self.state.stage : stage]):
             self.state.cursor = None
         self.state.stage = stage
         self.health.forget()
@@ -188,17 +206,17 @@ class Trainer:
     def _step(self, batches: list[Batch], stage: int) -> list[float] | None:
         """Take one step on this process's pieces; return the parts of the loss over all, or None if it was skipped."""
         config = self.config
-        torch.manual_seed((config.seed << 32) + (self.state.step << 10) + self.world.rank)
+        torch.manual_seed(mix_seed(config.seed, self.state.step, self.world.rank))
         totals = self.world.add([float(sum(counts)) for counts in zip(*map(self.job.count, batches), strict=True)])
         self.optimizer.zero_grad()
-        sums = [0.0] * len(totals)
+        sums = torch.zeros(len(totals), device=self.world.device)
         for number, batch in enumerate(batches):
             with accumulating(self.spread_model, more_to_come=number < len(batches) - 1):
-                parts = self._measure(batch, totals, stage)
+                parts = torch.stack(self._measure(batch, totals, stage))
                 # Processes average their gradients, but the parts are already divided by the counts of all.
-                torch.stack(parts).sum().mul(self.world.size).backward()  # type: ignore[no-untyped-call]
-            sums = [total + part.item() for total, part in zip(sums, parts, strict=True)]
-        losses = self.world.add(sums)
+                parts.sum().mul(self.world.size).backward()  # type: ignore[no-untyped-call]
+            sums += parts.detach()
+        losses = self.world.add(sums.tolist())
         self.gradient_norm = clip_gradients(self.model, config.optim.clip)
         fault = self.health.examine(sum(losses), self.gradient_norm)
         if fault is not None:
@@ -225,7 +243,7 @@ class Trainer:
                 f"the loss broke down again after going back {MOST_ROLLBACKS} times (step {self.state.step:,}): "
                 "begin again with a lower --lr"
             )
-        checkpoint = self.store.newest(lambda words: self.tell("damaged", words))
+        checkpoint = self.find_checkpoint(lambda words: self.tell("damaged", words))
         if checkpoint is None:
             raise LitebertError(f"{self.store.folder} has no whole checkpoint to go back to: begin again")
         self._load_tensors(checkpoint)
@@ -254,35 +272,48 @@ class Trainer:
             batch_size=self.config.batch_size_of(stage),
         )
 
-    def _evaluate_when_due(self) -> None:
+    def _evaluate_when_due(self) -> bool:
+        """Score held-out data now and then; say whether these weights are the best so far."""
+        self.state.score = None
         count = self.config.evaluations
         if int(self.progress * count) <= int(self.state.evaluated * count):
-            return
+            return False
         self.state.evaluated = self.progress
         self.model.eval()
         self.state.scores, samples = self.job.evaluate()
         self.model.train()
-        self.state.score = self.state.scores.get(self.job.score)
+        score = self.state.score = self.state.scores.get(self.job.score)
         where = {"progress": self.progress, "seconds": self.state.seconds, "tokens": self.state.tokens}
         self.book.write("evaluation", self.state.step, **where, **self.state.scores)
         if samples:
             self.book.write("samples", self.state.step, seconds=self.state.seconds, samples=samples)
+        is_best = score is not None and (self.state.best is None or score > self.state.best)
+        if is_best:
+            self.state.best = score
+        return is_best
 
     def _save_when_due(self, now: bool) -> None:
+        if self.health.bad_in_a_row:
+            return  # nothing to go back to
         by_steps = self.config.save_steps is not None and self.state.step % self.config.save_steps == 0
         waited = self.state.seconds - self._saved_at
         if now or by_steps or (self.config.save_seconds is not None and waited >= self.config.save_seconds):
             self.save()
 
 
-def _differences(stored: dict[str, Any], wanted: dict[str, Any], prefix: str = "") -> str:
+def mix_seed(*numbers: int) -> int:
+    """One seed from several numbers, all of whose bits depend on all of them: generators may look at some bits only."""
+    return int.from_bytes(hashlib.blake2b(repr(numbers).encode(), digest_size=8).digest(), "little") >> 1
+
+
+def describe_differences(stored: dict[str, Any], wanted: dict[str, Any], prefix: str = "") -> str:
     """Name the settings that differ."""
     names = []
     for name in sorted({*stored, *wanted}):
         old, new = stored.get(name), wanted.get(name)
         if isinstance(old, dict) and isinstance(new, dict):
             if old != new:
-                names.append(_differences(old, new, f"{prefix}{name}."))
+                names.append(describe_differences(old, new, f"{prefix}{name}."))
         elif old != new:
             names.append(f"{prefix}{name} {old} instead of {new}")
     return ", ".join(names)

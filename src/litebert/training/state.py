@@ -5,6 +5,7 @@ position in the data, health). Both have manifests with SHA-256, both appear by 
 seed, step and rank, so that no generator has to be kept.
 """
 
+import contextlib
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +23,7 @@ __all__ = ["Checkpoint", "CheckpointStore", "TrainingState"]
 
 _NAME = "step-{:08d}"
 _PATTERN = re.compile(r"step-(\d{8,})")
+_ASIDE = "damaged-"
 _STATE, _TENSORS = "state.json", "optimizer.safetensors"
 
 
@@ -47,7 +49,9 @@ class TrainingState(BaseModel):
     scores: dict[str, float] = {}
     """What came of it."""
     score: float | None = None
-    """The one of them by which the best checkpoint is known."""
+    """The one of them by which the best checkpoint is known; None where these weights were not scored."""
+    best: float | None = None
+    """The best such score so far."""
 
 
 class Checkpoint(BaseModel):
@@ -65,7 +69,7 @@ class Checkpoint(BaseModel):
 
     def verify(self) -> None:
         """Compare every file with its hash."""
-        advice = "delete this checkpoint to go on from an older one"
+        advice = "go on from an older checkpoint"
         for part in (self.model, self.folder / "state"):
             if not (part / "manifest.json").is_file():
                 raise FolderError(f"{part / 'manifest.json'} is missing: {advice}")
@@ -111,22 +115,33 @@ class CheckpointStore:
             key=lambda checkpoint: checkpoint.step,
         )
 
+    def at(self, step: int) -> Checkpoint:
+        """The checkpoint of a step, whether it is there or not."""
+        return Checkpoint(folder=self.folder / _NAME.format(step), step=step)
+
     def newest(self, on_damage: Callable[[str], None]) -> Checkpoint | None:
-        """The newest checkpoint whose files are what they were; damaged ones are named and passed over."""
+        """The newest checkpoint whose files are what they were.
+
+        Those that cannot be read or believed are named and set aside under another name, never deleted. Only for the
+        one process that holds the run.
+        """
         for checkpoint in reversed(self.all()):
             try:
                 checkpoint.verify()
                 checkpoint.read_state()
                 return checkpoint
             except FolderError as error:
-                on_damage(str(error))
+                aside = checkpoint.folder.with_name(_ASIDE + checkpoint.folder.name)
+                with contextlib.suppress(OSError):
+                    checkpoint.folder.rename(aside)
+                on_damage(f"{error} (now {aside.name})")
         return None
 
     def save(
         self, state: TrainingState, tensors: dict[str, Tensor], write_model: Callable[[Path], object]
     ) -> Checkpoint:
         """Write a checkpoint, then remove those that are no longer worth keeping."""
-        checkpoint = Checkpoint(folder=self.folder / _NAME.format(state.step), step=state.step)
+        checkpoint = self.at(state.step)
         if checkpoint.folder.exists():
             if self._is_whole(checkpoint):  # the run was interrupted before its next step
                 return checkpoint
