@@ -8,6 +8,7 @@ project's own tests; gloo on CPUs is.
 
 import contextlib
 import os
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -92,6 +93,8 @@ def spread(model: Model, world: World, parallel: Parallel, depth_varies: bool = 
         for block in (*model.encoder.attention, *model.encoder.feed_forward):
             fully_shard(block, mesh=mesh)
     fully_shard(model, mesh=mesh)
+    # It warns of outputs that are views, in case somebody changes them in place; no loss does.
+    warnings.filterwarnings("ignore", message="FSDP2-wrapped module")
     return model
 
 
