@@ -211,13 +211,15 @@ def draw(curves: dict[str, list[dict[str, float]]], path: Path) -> None:
                 axes.plot([p["minutes"] for p in curve], [100 * p[key] for p in curve], label=name, color=colour)
         if key == "sentences":
             axes.axhline(50, color="grey", linestyle=":", label="chance")
+            axes.set_ylim(min(45, *axes.get_ylim()), max(55, *axes.get_ylim()))
         else:
             counted = curves["guessers"][0]
             axes.axhline(100 * counted[f"{key}_copying"], color="grey", linestyle="--", label="n-gram guesser")
             axes.axhline(100 * counted[f"{key}_unigram"], color="grey", linestyle=":", label="most frequent word")
         axes.set(title=title, xlabel="minutes of training", ylabel="% right on held-out text")
-        axes.legend(frameon=False, fontsize=8)
         axes.grid(alpha=0.2)
+    lines, labels = panels[0].get_legend_handles_labels()
+    figure.legend(lines, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=9)
     figure.savefig(path, metadata={"Date": None})
 
 
@@ -293,8 +295,10 @@ def main() -> None:
     print(table)
     text = ", ".join(p.name for p in options.text) or (options.corpus.name if options.corpus else "documentation")
     facts = machine() | {"text": text, "train_tokens": tokens, "minutes": options.minutes}
+    picture = RESULTS / f"{facts['date']}-time-to-quality.svg"
+    draw(curves, picture)
+    table += f"\n\n![curves]({picture.name})"
     written = record("time-to-quality", "Held-out quality over time", table, {"machine": facts, "curves": curves})
-    draw(curves, RESULTS / f"{facts['date']}-time-to-quality.svg")
     print(f"\nwritten to {written}")
 
 
