@@ -119,7 +119,7 @@ def stop_one(
     config = tiny_run(save_steps=None, log_steps=3)
     out = folder / f"stopped-{number}-{step}-{delay}"
     steps = out.with_suffix(".steps")
-    job = make_job(corpus, out, config, steps_file=str(steps), pause=0.05)
+    job = make_job(corpus, out, config, steps_file=str(steps), pause=0.2)
     pids = nursery.start(job)
     wait_for_step(steps, step)
     time.sleep(delay)
