@@ -3,6 +3,9 @@
 import os
 import shlex
 import shutil
+import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Annotated
@@ -35,9 +38,7 @@ def quickstart(
 ) -> None:
     """From nothing to a trained encoder: text, tokenizer, corpus, check, pretraining, questions, report."""
     from litebert.lab.quantities import parse_duration
-    from litebert.runtime import prepare_process
 
-    prepare_process()
     parse_duration(budget)  # a wrong one is better said now
     held = _take_folder(out)
     begun = time.monotonic()
@@ -75,11 +76,21 @@ def _do(words: str) -> None:
 
 
 def _run(*words: str) -> None:
-    """Show a command, and run it; if it fails, so does the quickstart."""
+    """Show a command, and run it as one would, in a process of its own; if it fails, so does the quickstart.
+
+    Ctrl-C reaches that process as well: it saves what it can, and we wait for it.
+    """
     typer.secho(f"$ litebert {shlex.join(words)}", fg="cyan")
-    code = app(list(words), standalone_mode=False)
+    sys.stdout.flush()
+    child = subprocess.Popen([sys.executable, "-m", "litebert", *words])
+    before = signal.signal(signal.SIGINT, lambda *_: None), signal.signal(signal.SIGTERM, lambda *_: child.terminate())
+    try:
+        code = child.wait()
+    finally:
+        signal.signal(signal.SIGINT, before[0])
+        signal.signal(signal.SIGTERM, before[1])
     if code:
-        raise typer.Exit(code)
+        raise typer.Exit(code if code > 0 else 128 - code)
 
 
 def _conclude(run: str, corpus: str, seconds: float) -> None:
