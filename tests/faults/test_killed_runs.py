@@ -118,8 +118,8 @@ def stop_one(
     """Ask a run to stop at a step, go on from there, and compare; say how long the stop took."""
     config = tiny_run(save_steps=None, log_steps=3)
     out = folder / f"stopped-{number}-{step}-{delay}"
-    steps = out.with_suffix(".steps")
-    job = make_job(corpus, out, config, steps_file=str(steps), pause=0.2)
+    steps = folder / f"{out.name}.steps"
+    job = make_job(corpus, out, config, steps_file=str(steps), pause=0.05)
     pids = nursery.start(job)
     wait_for_step(steps, step)
     time.sleep(delay)

@@ -18,7 +18,9 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.distributed.rendezvous import rendezvous
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 
@@ -27,6 +29,8 @@ from litebert.runtime import num_cores
 from litebert.training.config import Parallel
 
 __all__ = ["World", "accumulating", "clip_gradients", "copy_into", "gather", "join_world", "like_parameter", "spread"]
+
+_TIMEOUT = timedelta(minutes=30)
 
 
 @dataclass(frozen=True)
@@ -69,7 +73,12 @@ def join_world() -> Iterator[World]:
         return
     if not cuda:
         torch.set_num_threads(max(1, num_cores() // int(os.environ.get("LOCAL_WORLD_SIZE", 1))))
-    dist.init_process_group("nccl" if cuda else "gloo", timeout=timedelta(minutes=30))
+    store, rank, size = next(rendezvous("env://", timeout=_TIMEOUT))
+    # torchrun may keep its store over a restart: without a name of its own, a process would find the addresses of the
+    # dead ones there, and knock at doors that nobody opens.
+    attempt = PrefixStore(f"attempt-{os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}", store)
+    backend = "nccl" if cuda else "gloo"
+    dist.init_process_group(backend, store=attempt, rank=rank, world_size=size, timeout=_TIMEOUT)
     try:
         yield World(dist.get_rank(), dist.get_world_size(), device)
     finally:
