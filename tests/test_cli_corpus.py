@@ -134,12 +134,19 @@ def test_faults_are_one_sentence(
         assert [line for line in result.stderr.splitlines() if line.startswith("litebert: ")]
 
 
+def listen_to_ctrl_c() -> None:
+    """Undo what a shell does to programs that it runs in the background: they do not hear Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.parametrize("moment", ["at the start", "in the middle"])
 def test_ctrl_c_says_how_to_go_on(home: Path, tmp_path: Path, moment: str) -> None:
     source = write_documents(tmp_path / "many.jsonl", make_documents(20_000, seed=4))
     command = [sys.executable, "-m", "litebert", "prepare", str(source), "-t", str(home / "tok"), "--workers", "2"]
     command += ["-o", str(tmp_path / "c"), "--shard-tokens", "50000"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    process = subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=listen_to_ctrl_c
+    )
     while moment == "in the middle" and not list(tmp_path.glob("c/train-*.shard")):
         time.sleep(0.01)
         assert process.poll() is None
