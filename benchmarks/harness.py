@@ -14,6 +14,8 @@ from typing import Any
 
 import torch
 
+from litebert.runtime import describe_machine
+
 RESULTS = Path(__file__).parent / "results"
 TURN_SECONDS = 30.0
 
@@ -98,6 +100,18 @@ class Turns:
         self._paused += time.monotonic() - before
 
 
+def name_contestants(
+    script: str, names: list[str], corpus: Path, folder: Path, minutes: Callable[[str], float]
+) -> dict[str, list[str]]:
+    """The commands by which a script calls itself, once for each contestant, with a folder for each."""
+    commands = {}
+    for name in names:
+        (folder / name).mkdir(exist_ok=True)
+        command = [sys.executable, script, "--contestant", name, "--corpus", str(corpus)]
+        commands[name] = [*command, "--folder", str(folder / name), "--minutes", str(minutes(name))]
+    return commands
+
+
 def take_turns(commands: dict[str, list[str]]) -> None:
     """Let programs that use `Turns` work one after the other, again and again, until all are done."""
     running = {
@@ -147,14 +161,9 @@ def _status(field: str) -> int:
 
 def machine() -> dict[str, Any]:
     """What ran this."""
-    model = platform.processor()
-    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
-        if line.startswith("model name"):
-            model = line.partition(":")[2].strip()
-            break
     packages = {name: version(name) for name in ("torch", "transformers", "litebert")}
     return {
-        "cpu": model,
+        "cpu": describe_machine()["cpu"],
         "threads": torch.get_num_threads(),
         "python": platform.python_version(),
         **packages,

@@ -9,14 +9,13 @@ first minute (where kernels are compiled) does not count.
 
 import argparse
 import json
-import sys
 import tempfile
 from itertools import islice
 from pathlib import Path
 
 import torch
 
-from harness import Turns, machine, record, take_turns
+from harness import Turns, machine, name_contestants, record, take_turns
 from litebert.corpus.corpus import Corpus
 from litebert.corpus.stream import BatchStream
 from litebert.model import kernels
@@ -97,11 +96,8 @@ def main() -> None:
         {LOOP: run_loop, BARE: run_bare}[options.contestant](corpus, options.folder, 60 * options.minutes)
         return
     with tempfile.TemporaryDirectory() as name:
-        commands = {}
-        for contestant in (LOOP, BARE):
-            (Path(name) / contestant).mkdir()
-            command = [sys.executable, __file__, "--contestant", contestant, "--corpus", str(options.corpus)]
-            commands[contestant] = [*command, "--folder", f"{name}/{contestant}", "--minutes", str(options.minutes)]
+        minutes = options.minutes
+        commands = name_contestants(__file__, [LOOP, BARE], options.corpus, Path(name), lambda _: minutes)
         take_turns(commands)
         rates = {
             contestant: float((Path(name) / contestant / "tokens_per_second").read_text(encoding="utf-8"))

@@ -9,12 +9,11 @@ differences below half a point as noise.
 
 import argparse
 import json
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from harness import Turns, machine, record, take_turns
+from harness import Turns, machine, name_contestants, record, take_turns
 from litebert.corpus.corpus import Corpus
 from litebert.corpus.stream import StreamConfig
 from litebert.model.model import Model
@@ -98,11 +97,8 @@ def main() -> None:
         run_variant(options.contestant, corpus, options.folder, 60 * options.minutes)
         return
     with tempfile.TemporaryDirectory() as scratch:
-        commands = {}
-        for name in options.variants:
-            (Path(scratch) / name).mkdir()
-            command = [sys.executable, __file__, "--contestant", name, "--corpus", str(options.corpus)]
-            commands[name] = [*command, "--folder", f"{scratch}/{name}", "--minutes", str(options.minutes)]
+        minutes = options.minutes
+        commands = name_contestants(__file__, options.variants, options.corpus, Path(scratch), lambda _: minutes)
         take_turns(commands)
         results = {
             name: json.loads((Path(scratch) / name / "result.json").read_text(encoding="utf-8")) for name in commands

@@ -25,7 +25,7 @@ from typing import Any
 
 import torch
 
-from harness import RESULTS, Turns, machine, record, take_turns
+from harness import RESULTS, Turns, machine, name_contestants, record, take_turns
 from litebert.batch import NO_LABEL, Batch
 from litebert.corpus.corpus import Corpus
 from litebert.corpus.guessing import Guessers
@@ -280,14 +280,10 @@ def main() -> None:
         if not path.exists():
             prepare_corpus(options.text, folder, options.columns if options.text else [])
         names = [BUDGET, THIRD, PAPER, *(f"{PEER}, learning rate {rate:g}" for rate in options.rates)]
-        commands = {}
-        for name in names:
-            (folder / name).mkdir(exist_ok=options.score_only)
-            command = [sys.executable, __file__, "--contestant", name, "--corpus", str(path)]
-            minutes = options.minutes / 3 if name == THIRD else options.minutes
-            commands[name] = [*command, "--folder", str(folder / name), "--minutes", str(minutes)]
+        full = options.minutes
         if not options.score_only:
-            take_turns(commands)
+            minutes = {name: full / 3 if name == THIRD else full for name in names}
+            take_turns(name_contestants(__file__, names, path, folder, minutes.__getitem__))
         corpus = Corpus.open(path)
         curves = score_all(names, corpus, folder)
         tokens = corpus.num_tokens()
