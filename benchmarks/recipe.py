@@ -21,8 +21,9 @@ from litebert.presets import PRESETS
 from litebert.pretraining.config import PretrainConfig
 from litebert.pretraining.evaluation import held_out_batches, score_held_out
 from litebert.pretraining.recipes import budget_run
-from litebert.pretraining.run import parse_config, pretrain
+from litebert.pretraining.run import pretrain
 from litebert.runtime import prepare_process
+from litebert.training.run import parse_config
 
 RECIPE = "the recipe"
 FULL_DEPTH: list[dict[str, Any]] = [{}]
@@ -47,7 +48,7 @@ def make_config(name: str, corpus: Corpus, seconds: float) -> PretrainConfig:
     model = PRESETS["albert-mini"].config.updated(vocab_size=corpus.tokenizer.vocab_size)
     settings = budget_run(model, seconds).model_dump(mode="json")
     _merge(settings, VARIANTS[name])
-    return parse_config(settings)
+    return parse_config(PretrainConfig, settings)
 
 
 def _merge(settings: dict[str, Any], changes: dict[str, Any]) -> None:

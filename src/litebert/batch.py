@@ -17,7 +17,10 @@ NO_LABEL = -100
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows of token ids, and what is asked about them. Only `input_ids` is always there."""
+    """Rows of token ids, and what is asked about them. Only `input_ids` is always there.
+
+    Of a multiple choice, a row is an option: ids, mask and types are (batch, options, tokens).
+    """
 
     input_ids: Tensor  # (batch, tokens)
     attention_mask: Tensor | None = None  # (batch, tokens): 1 token, 0 padding
@@ -27,10 +30,14 @@ class Batch:
     masked_positions: Tensor | None = None  # (batch, k): positions to predict, padded with -1
     masked_labels: Tensor | None = None  # (batch, k): the words that stood there, padded with NO_LABEL
     sentence_labels: Tensor | None = None  # (batch,) or (batch, k): 0 in order, 1 swapped, NO_LABEL
+    labels: Tensor | None = None  # (batch,) classes or scores, (batch, classes) yes or no, (batch, tokens) tags
+    start_positions: Tensor | None = None  # (batch,): the first token of the answer, 0 if there is none, NO_LABEL
+    end_positions: Tensor | None = None  # (batch,): the last one
+    answer_mask: Tensor | None = None  # (batch, tokens): 1 where an answer may begin or end
 
     def inputs(self) -> dict[str, Tensor]:
         """The tensors that a model takes, by the names of its arguments."""
-        answers = ("masked_labels", "sentence_labels")
+        answers = ("masked_labels", "sentence_labels", "labels", "end_positions")
         given = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in answers}
         return {name: tensor for name, tensor in given.items() if tensor is not None}
 

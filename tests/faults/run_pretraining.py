@@ -30,7 +30,9 @@ from litebert.batch import Batch
 from litebert.corpus.corpus import Corpus
 from litebert.errors import LitebertError
 from litebert.pretraining import run
+from litebert.pretraining.config import PretrainConfig
 from litebert.pretraining.job import Pretraining
+from litebert.training import run as training_run
 from litebert.training.job import News
 from litebert.training.loop import Trainer
 
@@ -106,10 +108,10 @@ def perform(job: dict[str, Any]) -> int:
         time.sleep(job.get("pause", 0.0))
 
     run.Pretraining = faulty(job)  # type: ignore[misc]
-    run.measure_rate = lambda *_: 1e9
+    training_run.measure_rate = lambda *_: 1e9
     torch.set_num_threads(1)
     try:
-        config = run.parse_config(job["config"])
+        config = training_run.parse_config(PretrainConfig, job["config"])
         corpus = Corpus.open(job["corpus"], verify=False)
         outcome = run.pretrain(corpus, Path(job["out"]), config, resume=job.get("resume", False), on_step=on_step)
     except LitebertError as error:

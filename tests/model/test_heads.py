@@ -35,13 +35,18 @@ def test_answerable_spans() -> None:
     assert (beam.start_log_probs[:, :-1] >= beam.start_log_probs[:, 1:]).all()
     lengths = inputs["attention_mask"].sum(1)
     assert (beam.starts < lengths[:, None]).all()
-    assert (beam.ends < lengths[:, None, None]).all()
-    # The beam's first start with its ends is what a call with that start as the gold one says.
+    likely = beam.end_log_probs > -1e9
+    assert likely[:, :, 0].all()
+    assert (beam.ends < lengths[:, None, None])[likely].all()
+    assert (beam.ends >= beam.starts[:, :, None])[likely].all()
+    # The beam's first start with its ends is what a call with that start as the gold one says of places from it on.
     given = model(**inputs, start_positions=beam.starts[:, 0])
     assert given.beam is None
-    best = given.end_logits.log_softmax(-1).topk(5)
-    torch.testing.assert_close(best.values, beam.end_log_probs[:, 0], atol=1e-5, rtol=0)
-    assert torch.equal(best.indices, beam.ends[:, 0])
+    is_before = torch.arange(given.end_logits.shape[1]) < beam.starts[:, :1]
+    best = given.end_logits.masked_fill(is_before, torch.finfo().min).log_softmax(-1).topk(5)
+    first = likely[:, 0]
+    torch.testing.assert_close(best.values[first], beam.end_log_probs[:, 0][first], atol=1e-5, rtol=0)
+    assert torch.equal(best.indices[first], beam.ends[:, 0][first])
 
 
 def test_answer_mask_restricts_spans() -> None:
@@ -54,7 +59,7 @@ def test_answer_mask_restricts_spans() -> None:
     likely = output.beam.start_log_probs > -1e9
     assert likely.sum(1).tolist() == [3, 3, 3]
     assert ((output.beam.starts >= 4) & (output.beam.starts < 7))[likely].all()
-    ends, certain = output.beam.ends, output.beam.end_log_probs > -1e9
+    ends, certain = output.beam.ends, (output.beam.end_log_probs > -1e9) & likely[:, :, None]
     assert ((ends >= 4) & (ends < 7))[certain].all()
     assert output.end_logits.argmax(-1).ge(4).all()
 

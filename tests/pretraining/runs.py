@@ -188,6 +188,6 @@ def pretrain_here(corpus: Corpus, out: Path, config: PretrainConfig, *, resume: 
     own = {name: faults.pop(name) for name in ("clock", "on_step", "on_message") if name in faults}
     with (
         mock.patch("litebert.pretraining.run.Pretraining", faulty(faults)),
-        mock.patch("litebert.pretraining.run.measure_rate", return_value=1e9),
+        mock.patch("litebert.training.run.measure_rate", return_value=1e9),
     ):
         return pretrain(corpus, out, config, resume=resume, **own)

@@ -17,9 +17,10 @@ from litebert.errors import FolderError, LitebertError, RequestError
 from litebert.folders import lock_folder
 from litebert.model.model import Model
 from litebert.pretraining.config import PretrainConfig
-from litebert.pretraining.run import count_frequencies, read_run_config
+from litebert.pretraining.run import count_frequencies
 from litebert.training.config import Stage
 from litebert.training.job import News
+from litebert.training.run import read_run_config
 from litebert.training.state import CheckpointStore
 from tests.conftest import small_config
 from tests.pretraining.runs import assert_same_end, entries, events, losses, pretrain_here, tiny_run
@@ -189,27 +190,27 @@ def test_a_run_that_was_killed_before_its_first_checkpoint_begins_anew(small_cor
     pretrain_here(small_corpus, out, tiny_run(steps=1))
     shutil.rmtree(out / "checkpoints")
     pretrain_here(small_corpus, out, tiny_run(steps=2, seed=5))
-    assert read_run_config(out) == tiny_run(steps=2, seed=5)
+    assert read_run_config(out, PretrainConfig) == tiny_run(steps=2, seed=5)
     assert [step for step, _ in losses(out)] == [1, 2]
     # A kill in the very moment in which run.json was written leaves this:
     shutil.rmtree(out)
     out.mkdir()
     (out / "run.json.partial").write_text("{")
     pretrain_here(small_corpus, out, tiny_run(steps=1))
-    assert read_run_config(out) == tiny_run(steps=1)
+    assert read_run_config(out, PretrainConfig) == tiny_run(steps=1)
 
 
 def test_what_a_run_was_begun_with_is_kept(small_corpus: Corpus, tmp_path: Path) -> None:
     out = tmp_path / "run"
     config = tiny_run({"hidden_dropout": 0.1}, stages=(Stage(until=0.5, length=16), Stage()), steps=2)
     pretrain_here(small_corpus, out, config)
-    assert read_run_config(out) == config
+    assert read_run_config(out, PretrainConfig) == config
     said = json.loads((out / "run.json").read_text())
     assert said["corpus"]["train_tokens"] == small_corpus.num_tokens(TRAIN)
     assert said["machine"]["processes"] == 1
     kept = config.train.model_copy(update={"keep": 7})
     pretrain_here(small_corpus, out, config.model_copy(update={"train": kept}), resume=True)
-    assert read_run_config(out) == config
+    assert read_run_config(out, PretrainConfig) == config
 
 
 @pytest.mark.parametrize(
@@ -227,7 +228,7 @@ def test_a_broken_run_file_is_named(tmp_path: Path, content: str | None, said: s
     if content is not None:
         (tmp_path / "run.json").write_text(content)
     with pytest.raises(FolderError) as caught:
-        read_run_config(tmp_path)
+        read_run_config(tmp_path, PretrainConfig)
     assert said in str(caught.value)
     assert "run.json" in str(caught.value)
     assert "\n" not in str(caught.value)

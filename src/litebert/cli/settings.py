@@ -22,8 +22,8 @@ from litebert.model.model import Model
 from litebert.presets import PRESETS
 from litebert.pretraining.config import PretrainConfig
 from litebert.pretraining.recipes import budget_run, paper_run
-from litebert.pretraining.run import identify, parse_config, read_run_config
 from litebert.training.loop import describe_differences
+from litebert.training.run import identify, parse_config, read_run_config
 
 __all__ = ["DEFAULT_BUDGET", "DEFAULT_MODEL", "choose_config", "resumed_config"]
 
@@ -69,21 +69,21 @@ def choose_config(corpus: Corpus, options: dict[str, Any], file: Path | None, as
         settings |= {"begin_from": begin_from, "head_start": False, "model": shape.model_dump(mode="json")}
     for layer in layers:
         _merge(settings, layer)
-    return _checked(lambda: parse_config(settings))
+    return _checked(lambda: parse_config(PretrainConfig, settings))
 
 
 def resumed_config(
     out: Path, corpus: Corpus, what: dict[str, Any], how: dict[str, Any], file: Path | None, assignments: list[str]
 ) -> PretrainConfig:
     """The configuration of a run that goes on. Where and how it is computed may change; what it does may not."""
-    config = read_run_config(out)
+    config = read_run_config(out, PretrainConfig)
     if what or file is not None or assignments:
         wanted = choose_config(corpus, what, file, assignments)
         if differences := describe_differences(identify(config), identify(wanted)):
             raise typer.BadParameter(f"the run has {differences}: leave these options out to go on with it")
     settings = config.model_dump(mode="json")
     _merge(settings, _nest(_option_settings(how)))
-    return _checked(lambda: parse_config(settings))
+    return _checked(lambda: parse_config(PretrainConfig, settings))
 
 
 def _find_model(name: str, corpus: Corpus) -> tuple[ModelConfig, str | None]:

@@ -215,10 +215,11 @@ def write_folder(
     tokenizer: "Tokenizer | None" = None,
     expand_sharing: bool = False,
     about: str = "",
+    extra_files: Mapping[str, str] | None = None,
 ) -> Path:
     """Write a model folder; `folders.replace_folder` says how it comes to stand complete.
 
-    `about` joins the model card: how the weights were trained, what they can do.
+    `about` joins the model card: how the weights were trained, what they can do. `extra_files` lie beside the weights.
     """
     expand_sharing = expand_sharing and not is_expressible(config) and is_expressible(config, expand_sharing=True)
     expressible = is_expressible(config, expand_sharing)
@@ -241,6 +242,8 @@ def write_folder(
         )
         if tokenizer is not None:
             tokenizer.write_files(staging, config.max_positions)
+        for name, text in (extra_files or {}).items():
+            (staging / name).write_text(text, encoding="utf-8")
         card = folder / CARD
         if card.is_file() and not is_generated(card.read_bytes()):
             shutil.copyfile(card, staging / CARD)  # somebody's own words

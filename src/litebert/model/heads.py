@@ -111,10 +111,12 @@ class AnswerableSpanHead(nn.Module):
         return self.answerable(F.dropout(states, self.dropout, self.training)).squeeze(-1)  # type: ignore[no-any-return]
 
     def search(self, hidden: Tensor, start_scores: Tensor, candidates: Tensor | None) -> Beam:
-        """Find the likeliest spans: five starts, five ends for each."""
+        """Find the likeliest spans: five starts, five ends for each, none of them before its start."""
         width = min(self.beam_size, hidden.shape[1])
         start_log_probs, starts = start_scores.log_softmax(-1).topk(width)
-        end_log_probs, ends = self.end_scores(hidden, starts, candidates).log_softmax(-1).topk(width)
+        scores = self.end_scores(hidden, starts, candidates)
+        is_before = torch.arange(hidden.shape[1], device=hidden.device) < starts[:, :, None]
+        end_log_probs, ends = _only(scores, ~is_before).log_softmax(-1).topk(width)
         return Beam(start_log_probs, starts, end_log_probs, ends)
 
 

@@ -80,7 +80,8 @@ class Model(nn.Module):
         `sequence_ids` packs several sequences into a row: numbered from 1, padding 0. `sequence_starts` (batch, k)
         says where they begin, padded with -1, for heads that summarise a sequence. `masked_positions` (batch, k),
         padded with -1, asks for predictions there alone: `prediction_logits` is then (positions, vocabulary).
-        `start_positions` (batch,) are gold starts and `answer_mask` the tokens that may hold an answer, for SQuAD 2.0.
+        `start_positions` (batch,) are gold starts (NO_LABEL where none is known) and `answer_mask` the tokens that may
+        hold an answer, for SQuAD 2.0.
         `depth` runs shared layers another number of times than the model's own.
         """
         if self.head == "multiple-choice":
@@ -152,7 +153,7 @@ class Model(nn.Module):
         start = head.start_scores(hidden, candidates)
         answerable = head.answerable_scores(hidden, start)
         beam = head.search(hidden, start, candidates) if start_positions is None else None
-        given = start_positions if start_positions is not None else start.argmax(-1)
+        given = start.argmax(-1) if start_positions is None else start_positions.clamp(min=0)
         end = head.end_scores(hidden, given[:, None], candidates).squeeze(1)
         return ModelOutput(hidden, start_logits=start, end_logits=end, answerable_logits=answerable, beam=beam)
 

@@ -1,23 +1,19 @@
 """`PretrainConfig`: all that decides what a pretraining run does, in one record that is saved with it."""
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import model_validator
 
-from litebert.config import Head, ModelConfig
+from litebert.config import Head
 from litebert.corpus.stream import StreamConfig
 from litebert.model.sharing import max_depth
-from litebert.training.config import TrainConfig
+from litebert.training.config import RunConfig
 
 __all__ = ["PretrainConfig"]
 
 
-class PretrainConfig(BaseModel):
+class PretrainConfig(RunConfig):
     """A model, what it is asked about the text, and how it is trained."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-    model: ModelConfig
     stream: StreamConfig
-    train: TrainConfig
     head_start: bool = False
     """Begin with word frequencies and neighbours built in (see `litebert.model.headstart`)."""
     begin_from: str | None = None

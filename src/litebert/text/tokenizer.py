@@ -19,7 +19,7 @@ from litebert.hub import resolve
 from litebert.text.engine import SPECIAL_TOKENS, Engine, Span, TokenizersEngine, wordpiece_engine
 from litebert.text.spiece import SpieceEngine
 
-__all__ = ["Encoded", "Tokenizer"]
+__all__ = ["Encoded", "Tokenizer", "fit_pair"]
 
 _HASHES = "litebert_hashes"
 # What is kept of a folder's tokenizer_config.json; the rest tells transformers how to build what we do not have.
@@ -162,7 +162,7 @@ class Tokenizer:
                 row = [self.cls_id, *first[: max_length - 2], self.sep_id]
                 splits.append(len(row))
             else:
-                keep_first, keep_second = _fit_pair(len(first), len(seconds[i]), max_length - 3)
+                keep_first, keep_second = fit_pair(len(first), len(seconds[i]), max_length - 3)
                 row = [self.cls_id, *first[:keep_first], self.sep_id, *seconds[i][:keep_second], self.sep_id]
                 splits.append(keep_first + 2)
             rows.append(row)
@@ -218,16 +218,16 @@ class Tokenizer:
         (folder / "tokenizer_config.json").write_text(text, encoding="utf-8")
 
 
-def _fit_pair(first: int, second: int, room: int) -> tuple[int, int]:
+def fit_pair(first: int, second: int, room: int) -> tuple[int, int]:
     """How many tokens of two texts to keep: the longer one gives way until both are equally long.
 
-    >>> _fit_pair(10, 3, 8), _fit_pair(3, 10, 8), _fit_pair(10, 9, 7), _fit_pair(2, 3, 8)
+    >>> fit_pair(10, 3, 8), fit_pair(3, 10, 8), fit_pair(10, 9, 7), fit_pair(2, 3, 8)
     ((5, 3), (3, 5), (4, 3), (2, 3))
     """
     if first + second <= room:
         return first, second
     if first > second:
-        return _fit_pair(second, first, room)[::-1]
+        return fit_pair(second, first, room)[::-1]
     shorter = min(first, room // 2)
     return shorter, room - shorter
 

@@ -7,9 +7,10 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from litebert.config import ModelConfig
 from litebert.training.optim import OptimConfig
 
-__all__ = ["Parallel", "Precision", "Stage", "TrainConfig"]
+__all__ = ["Parallel", "Precision", "RunConfig", "Stage", "TrainConfig"]
 
 Precision = Literal["auto", "fp32", "bf16"]
 Parallel = Literal["ddp", "fsdp"]
@@ -53,6 +54,8 @@ class TrainConfig(_Record):
 
     evaluations: Annotated[int, Field(ge=1, le=10_000)] = 20
     """How often held-out text is scored in the course of the run."""
+    patience: Annotated[int | None, Field(ge=1)] = None
+    """End the run after so many evaluations in a row without a better score."""
     log_steps: Annotated[int, Field(ge=1)] = 10
     save_seconds: Annotated[float | None, Field(gt=0)] = 600.0
     save_steps: Annotated[int | None, Field(ge=1)] = None
@@ -80,3 +83,10 @@ class TrainConfig(_Record):
     def batch_size_of(self, stage: int) -> int:
         """Rows of a step in a stage."""
         return self.stages[stage].batch_size or self.batch_size
+
+
+class RunConfig(_Record):
+    """What the configuration of every run has: a model, and how it is trained."""
+
+    model: ModelConfig
+    train: TrainConfig

@@ -149,7 +149,7 @@ class Trainer:
         if self.state.step == 0:
             self.save()  # there is always something to go back to
         rows: Iterator[tuple[Batch, list[int]]] | None = None
-        while self.progress < 1:
+        while self.progress < 1 and not self._is_out_of_patience:
             before = self.clock()
             stage = self.config.stage_at(self.progress)
             if stage != self.state.stage:
@@ -189,7 +189,8 @@ class Trainer:
                 now=went_back or is_best
             )  # whoever goes on from here must go on with the weights of before
         self.save()
-        self.tell("finished", f"{self.state.step:,} steps, {self.state.tokens:,} tokens")
+        early = f"no better score in {self.state.unimproved} evaluations: " if self.progress < 1 else ""
+        self.tell("finished", f"{early}{self.state.step:,} steps, {self.state.tokens:,} tokens")
         return Outcome("finished", self.state)
 
     def _enter(self, stage: int) -> None:
@@ -288,9 +289,14 @@ class Trainer:
         if samples:
             self.book.write("samples", self.state.step, seconds=self.state.seconds, samples=samples)
         is_best = score is not None and (self.state.best is None or score > self.state.best)
+        self.state.unimproved = 0 if is_best else self.state.unimproved + 1
         if is_best:
             self.state.best = score
         return is_best
+
+    @property
+    def _is_out_of_patience(self) -> bool:
+        return self.config.patience is not None and self.state.unimproved >= self.config.patience
 
     def _save_when_due(self, now: bool) -> None:
         if self.health.bad_in_a_row:

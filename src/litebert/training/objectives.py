@@ -10,7 +10,19 @@ from torch import Tensor, nn
 from litebert.batch import NO_LABEL, Batch
 from litebert.model.model import ModelOutput
 
-__all__ = ["count_pairs", "count_words", "masked_lm_loss", "pretraining_loss", "sentence_loss"]
+__all__ = [
+    "answerable_loss",
+    "class_loss",
+    "count_labels",
+    "count_pairs",
+    "count_words",
+    "masked_lm_loss",
+    "pretraining_loss",
+    "score_loss",
+    "sentence_loss",
+    "span_loss",
+    "yes_no_loss",
+]
 
 
 def count_words(batch: Batch) -> int:
@@ -21,6 +33,12 @@ def count_words(batch: Batch) -> int:
 def count_pairs(batch: Batch) -> int:
     """Sentence pairs of a batch about which something is asked."""
     return 0 if batch.sentence_labels is None else int((batch.sentence_labels != NO_LABEL).sum())
+
+
+def count_labels(batch: Batch) -> int:
+    """Labels of a task: texts, tags, questions; of texts with several classes, each class is asked about."""
+    labels = batch.start_positions if batch.labels is None else batch.labels
+    return 0 if labels is None else int((labels != NO_LABEL).sum())
 
 
 def masked_lm_loss(output: ModelOutput, batch: Batch, total: float | None = None) -> Tensor:
@@ -48,3 +66,37 @@ def pretraining_loss(model: nn.Module, batch: Batch, depth: int | None = None) -
     output: ModelOutput = model(**batch.inputs(), depth=depth)
     loss = masked_lm_loss(output, batch)
     return loss if batch.sentence_labels is None else loss + sentence_loss(output, batch)
+
+
+def class_loss(logits: Tensor, labels: Tensor, total: float) -> Tensor:
+    """Cross-entropy of classes, of tags, or of the options of a question: (…, classes) against (…)."""
+    flat = logits.float().flatten(0, -2)
+    return F.cross_entropy(flat, labels.flatten(), ignore_index=NO_LABEL, reduction="sum") / max(total, 1)
+
+
+def yes_no_loss(logits: Tensor, labels: Tensor, total: float) -> Tensor:
+    """Binary cross-entropy of each class of a text that may have several."""
+    return F.binary_cross_entropy_with_logits(logits.float(), labels.float(), reduction="sum") / max(total, 1)
+
+
+def score_loss(logits: Tensor, labels: Tensor, total: float) -> Tensor:
+    """Squared error of the one number that a head gives: (batch, 1) against (batch,)."""
+    return F.mse_loss(logits.float().squeeze(-1), labels.float(), reduction="sum") / max(total, 1)
+
+
+def span_loss(output: ModelOutput, batch: Batch, total: float) -> Tensor:
+    """Half the cross-entropy of the answer's first token plus half of that of its last."""
+    assert output.start_logits is not None
+    assert output.end_logits is not None
+    assert batch.start_positions is not None
+    assert batch.end_positions is not None
+    start = class_loss(output.start_logits, batch.start_positions, total)
+    return (start + class_loss(output.end_logits, batch.end_positions, total)) / 2
+
+
+def answerable_loss(output: ModelOutput, batch: Batch, total: float) -> Tensor:
+    """Half the binary cross-entropy of whether the text holds an answer at all."""
+    assert output.answerable_logits is not None
+    assert batch.start_positions is not None
+    known = batch.start_positions != NO_LABEL
+    return yes_no_loss(output.answerable_logits[known], batch.start_positions[known] > 0, total) / 2

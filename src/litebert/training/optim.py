@@ -66,8 +66,9 @@ def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, An
         if isinstance(module, nn.LayerNorm)
         for parameter in module.parameters()
     }
-    plain = [name.endswith("bias") or id(parameter) in norms for name, parameter in model.named_parameters()]
-    parameters = list(model.parameters())
+    trained = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
+    plain = [name.endswith("bias") or id(parameter) in norms for name, parameter in trained]
+    parameters = [parameter for _, parameter in trained]
     groups = []
     for is_plain in (False, True):
         chosen = [parameter for parameter, found in zip(parameters, plain, strict=True) if found == is_plain]
@@ -76,7 +77,7 @@ def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, An
 
 
 def make_optimizer(model: nn.Module, config: OptimConfig) -> torch.optim.Optimizer:
-    """The optimiser of a configuration, for all parameters of a model."""
+    """The optimiser of a configuration, for all parameters of a model that are not frozen."""
     groups = parameter_groups(model, config.weight_decay)
     if config.optimizer == "lamb":
         return Lamb(groups, config.lr, (config.beta1, config.beta2), config.eps)

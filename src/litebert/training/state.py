@@ -6,6 +6,7 @@ seed, step and rank, so that no generator has to be kept.
 """
 
 import contextlib
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -52,6 +53,8 @@ class TrainingState(BaseModel):
     """The one of them by which the best checkpoint is known; None where these weights were not scored."""
     best: float | None = None
     """The best such score so far."""
+    unimproved: int = 0
+    """Evaluations in a row that brought no better one."""
 
 
 class Checkpoint(BaseModel):
@@ -115,6 +118,10 @@ class CheckpointStore:
             key=lambda checkpoint: checkpoint.step,
         )
 
+    def best(self) -> Checkpoint:
+        """The checkpoint with the best score; the last one if none has a score."""
+        return _best(self.all())
+
     def at(self, step: int) -> Checkpoint:
         """The checkpoint of a step, whether it is there or not."""
         return Checkpoint(folder=self.folder / _NAME.format(step), step=step)
@@ -167,15 +174,20 @@ class CheckpointStore:
     def _prune(self, last: Checkpoint) -> None:
         """Keep the last few checkpoints, and the best. Those beyond the last were damaged, and the run went back."""
         found = [checkpoint for checkpoint in self.all() if checkpoint.step <= last.step]
-        best = max(found, key=self._score)
-        kept = [*found[-self.keep :], *([best] if self._score(best) >= 0 else [])]
+        kept = [*found[-self.keep :], _best(found)]
         for checkpoint in self.all():
             if checkpoint not in kept:
                 remove_folder(checkpoint.folder)
 
-    def _score(self, checkpoint: Checkpoint) -> float:
-        try:
-            score = checkpoint.read_state().score
-        except FolderError:
-            score = None
-        return -1.0 if score is None else score
+
+def _best(found: list[Checkpoint]) -> Checkpoint:
+    """The checkpoint with the best score; the last one if none has a score."""
+    return max(reversed(found), key=_score)
+
+
+def _score(checkpoint: Checkpoint) -> float:
+    try:
+        score = checkpoint.read_state().score
+    except FolderError:
+        score = None
+    return -math.inf if score is None else score

@@ -1,0 +1,118 @@
+"""Bags of words: a text as the counts of its words, in whatever order they stand, with a linear model on top.
+
+Counts were the first way to hand a text to a learner; tf-idf, which weighs a word by how few texts it is in, is the one
+that is still hard to beat on a small data set.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+from typing import Any, Literal
+
+import numpy as np
+from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer  # type: ignore[import-untyped]
+
+from litebert.baselines.linear import LinearModel, Matrix, TextKind, combine_pairs, count_outputs
+from litebert.baselines.words import Text, split_pair, split_words
+from litebert.errors import RequestError
+
+__all__ = ["BagOfWords", "Weighting", "choose_vocabulary", "count_words", "list_singles", "make_counter"]
+
+Weighting = Literal["counts", "tf-idf"]
+_MOST_FEATURES = 200_000
+_MOST_WEIGHTS = 50_000_000  # of all labels together: 200 MB
+_MOST_CANDIDATES = 3_000_000  # terms that are counted at a time: some 500 MB
+
+
+def count_words(texts: Iterable[str]) -> tuple[list[str], list[list[int]]]:
+    """The words of some texts in order of first appearance, and for each text how often each of them occurs.
+
+    >>> vocabulary, rows = count_words(["나는 오늘 식당에서 밥을 먹었다", "그리고 나는 식당에서 책도 읽었다"])
+    >>> vocabulary
+    ['나는', '오늘', '식당에서', '밥을', '먹었다', '그리고', '책도', '읽었다']
+    >>> for row in rows:
+    ...     print(*row)
+    1 1 1 1 1 0 0 0
+    1 0 1 0 0 1 1 1
+    """
+    counts = [Counter(split_words(text)) for text in texts]
+    vocabulary = list(dict.fromkeys(word for counter in counts for word in counter))
+    return vocabulary, [[counter[word] for word in vocabulary] for counter in counts]
+
+
+class BagOfWords:
+    """Counts or tf-idf of words, then logistic regression (classes, label sets) or ridge regression (scores).
+
+    `counts` takes single words. `tf-idf` also takes pairs of neighbouring words, damps repetition (1 + log count) and
+    brings each text to length 1. For pairs of texts, see `combine_pairs`. Features are the terms that most texts
+    have, at most 200,000, and fewer if there are more than 250 labels: the coefficients stay below 200 MB.
+    """
+
+    def __init__(self, kind: TextKind, weighting: Weighting = "counts", seed: int = 0) -> None:
+        self._weighting, self._kind = weighting, kind
+        self._model = LinearModel(kind, strength=1.0 if weighting == "counts" else 10.0, seed=seed)
+
+    def fit(self, texts: Sequence[Text], targets: Sequence[Any]) -> "BagOfWords":
+        """Choose the terms, weigh them and learn what they say about the targets."""
+        if not texts:
+            raise RequestError("there are no texts to learn from: give at least one")
+        self._is_pair = any(not isinstance(text, str) for text in texts)
+        max_features = min(_MOST_FEATURES, max(1, _MOST_WEIGHTS // count_outputs(self._kind, targets)))
+        analyse = split_words if self._weighting == "counts" else _list_terms
+        singles = list_singles(texts, self._is_pair)
+        self._counter = make_counter(choose_vocabulary(map(analyse, singles), max_features), analyse)
+        counts = self._counter.transform(singles)
+        self._idf = TfidfTransformer(sublinear_tf=True).fit(counts) if self._weighting == "tf-idf" else None
+        self._model.fit(self._make_features(counts), targets)
+        return self
+
+    def predict(self, texts: Sequence[Text]) -> list[Any]:
+        """A class, a tuple of labels or a score for each text; words that training did not see count for nothing."""
+        if not texts:
+            return []
+        return self._model.predict(self._make_features(self._counter.transform(list_singles(texts, self._is_pair))))
+
+    def _make_features(self, counts: Matrix) -> Matrix:
+        vectors = counts.astype(np.float64) if self._idf is None else self._idf.transform(counts)
+        return combine_pairs(vectors[::2], vectors[1::2]) if self._is_pair else vectors
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the coefficients, of the idf weights and of the terms in UTF-8."""
+        terms = sum(len(term.encode()) for term in self._counter.vocabulary_)
+        return self._model.size_bytes + terms + (0 if self._idf is None else int(self._idf.idf_.nbytes))
+
+
+def list_singles(texts: Sequence[Text], is_pair: bool) -> list[str]:
+    """The texts one by one: of pairs, first and second in turn; where none are expected, a pair becomes one text."""
+    if is_pair:
+        return [single for text in texts for single in split_pair(text)]
+    return [text if isinstance(text, str) else f"{text[0]} {text[1]}" for text in texts]
+
+
+def choose_vocabulary(texts: Iterable[Sequence[str]], max_size: int) -> dict[str, int]:
+    """The terms that most texts have, with their numbers; of equals, those that come first.
+
+    Memory is bounded: whenever more than three million terms are being counted, the rarest are forgotten.
+    """
+    counts: Counter[str] = Counter()
+    for terms in texts:
+        counts.update(dict.fromkeys(terms, 1))
+        floor = 0
+        while len(counts) > _MOST_CANDIDATES:
+            floor += 1
+            counts = Counter({term: count for term, count in counts.items() if count > floor})
+    return {term: number for number, (term, _) in enumerate(counts.most_common(max_size))}
+
+
+def make_counter(vocabulary: dict[str, int], analyse: Callable[[str], Sequence[str]]) -> Any:
+    """scikit-learn's counter for a vocabulary; one without words gets a word that no text holds."""
+    counter = CountVectorizer(analyzer=analyse, vocabulary=vocabulary or {"": 0}, dtype=np.float32)
+    counter.fit([])  # with a vocabulary that is given, fitting only takes it over
+    return counter
+
+
+def _list_terms(text: str) -> list[str]:
+    """Words, and pairs of neighbouring words."""
+    words = split_words(text)
+    return words + [f"{first} {second}" for first, second in pairwise(words)]

@@ -1,0 +1,204 @@
+"""How alike two texts are, and what follows from it for multiple choice: the option that the passage is closest to.
+
+Similarity is the cosine between the bags of words of two texts, between those bags weighed by idf, or between averaged
+word vectors. A language model chooses in another way: the option that is most probable after the question.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+import numpy as np
+
+from litebert.baselines.ngram import NgramModel
+from litebert.baselines.words import split_words
+from litebert.errors import RequestError
+
+__all__ = [
+    "BagSimilarity",
+    "ChoiceItem",
+    "IdfSimilarity",
+    "LikelyOption",
+    "SimilarOption",
+    "Similarity",
+    "SimilarityName",
+    "VectorSimilarity",
+    "make_similarity",
+]
+
+ChoiceItem = tuple[str, str, Sequence[str]]
+"""A passage, a question about it, and the options."""
+SimilarityName = Literal["bag-of-words", "tf-idf", "word2vec"]
+_BLANK = "_"
+
+
+class Similarity(Protocol):
+    """How alike texts are, between -1 and 1."""
+
+    def fit(self, texts: Sequence[str]) -> object:
+        """Learn what words are worth from texts, if that is needed."""
+
+    def compare(self, text: str, others: Sequence[str]) -> list[float]:
+        """The similarity of a text to each of some others."""
+
+    def weigh(self, word: str) -> float:
+        """What a word is worth."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of what was learnt."""
+
+
+class BagSimilarity:
+    """The cosine between counts of words; all words are worth the same, and nothing is learnt.
+
+    >>> BagSimilarity().compare("a cat sat", ["a cat", "dogs bark"])
+    [0.8164965809277261, 0.0]
+    """
+
+    def fit(self, texts: Sequence[str]) -> "BagSimilarity":
+        """Nothing to learn."""
+        return self
+
+    def weigh(self, word: str) -> float:
+        """1 for every word."""
+        return 1.0
+
+    def compare(self, text: str, others: Sequence[str]) -> list[float]:
+        """The cosine of a text with each of the others; 0 where there are no words."""
+        bag = self._make_bag(text)
+        return [_cosine(bag, self._make_bag(other)) for other in others]
+
+    def _make_bag(self, text: str) -> dict[str, float]:
+        return {word: count * self.weigh(word) for word, count in Counter(split_words(text)).items()}
+
+    @property
+    def size_bytes(self) -> int:
+        """Nothing is kept."""
+        return 0
+
+
+class IdfSimilarity(BagSimilarity):
+    """The cosine between counts of words that are weighed by idf: 1 + log((1 + texts) / (1 + texts with the word))."""
+
+    def fit(self, texts: Sequence[str]) -> "IdfSimilarity":
+        """Count in how many different texts each word is."""
+        distinct = dict.fromkeys(texts)
+        counts = Counter(word for text in distinct for word in set(split_words(text)))
+        self._weights = {word: 1 + math.log((1 + len(distinct)) / (1 + count)) for word, count in counts.items()}
+        self._unseen = 1 + math.log(1 + len(distinct))
+        return self
+
+    def weigh(self, word: str) -> float:
+        """The idf of a word; one that was never seen is worth most."""
+        return self._weights.get(word, self._unseen)
+
+    @property
+    def size_bytes(self) -> int:
+        """Eight bytes for each word, and the words in UTF-8."""
+        return sum(8 + len(word.encode()) for word in self._weights)
+
+
+class VectorSimilarity:
+    """The cosine between averaged word vectors, which are learnt from the texts."""
+
+    def __init__(self, seed: int = 0) -> None:
+        from litebert.baselines.word2vec import WordVectors
+
+        self._vectors = WordVectors(seed=seed)
+
+    def fit(self, texts: Sequence[str]) -> "VectorSimilarity":
+        """Learn the vectors from the different ones among the texts."""
+        self._vectors.fit(list(dict.fromkeys(texts)))
+        return self
+
+    def weigh(self, word: str) -> float:
+        """1 for every word."""
+        return 1.0
+
+    def compare(self, text: str, others: Sequence[str]) -> list[float]:
+        """The cosine of a text with each of the others; 0 where no word is known."""
+        first, *rest = self._vectors.average([text, *others])
+        lengths = [float(np.linalg.norm(first) * np.linalg.norm(other)) for other in rest]
+        return [float(first @ other) / length if length else 0.0 for other, length in zip(rest, lengths, strict=True)]
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the vectors and the words."""
+        return self._vectors.size_bytes
+
+
+def make_similarity(name: SimilarityName, seed: int = 0) -> Similarity:
+    """A similarity by its name."""
+    if name == "word2vec":
+        return VectorSimilarity(seed)
+    return BagSimilarity() if name == "bag-of-words" else IdfSimilarity()
+
+
+class SimilarOption:
+    """Multiple choice: the option that, with the question, is most like the passage; of equals the first."""
+
+    def __init__(self, similarity: Similarity) -> None:
+        self._similarity = similarity
+
+    def fit(self, items: Sequence[ChoiceItem], answers: Sequence[int]) -> "SimilarOption":
+        """Learn what words are worth from passages and options; the answers are not needed."""
+        passages = [passage for passage, _, _ in items]
+        self._similarity.fit([*passages, *(_fill(item, i) for item in items for i in range(len(item[2])))])
+        return self
+
+    def predict(self, items: Sequence[ChoiceItem]) -> list[int]:
+        """For each item the number of an option."""
+        best = []
+        for item in items:
+            scores = self._similarity.compare(item[0], [_fill(item, i) for i in range(len(item[2]))])
+            best.append(scores.index(max(scores)))
+        return best
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of what the similarity has learnt."""
+        return self._similarity.size_bytes
+
+
+class LikelyOption:
+    """Multiple choice: the option whose words are most probable after the question, in the mean over its words."""
+
+    def __init__(self, order: int = 3) -> None:
+        self._model = NgramModel(order)
+
+    def fit(self, items: Sequence[ChoiceItem], answers: Sequence[int]) -> "LikelyOption":
+        """Count the n-grams of the passages, and of the questions with the right answers."""
+        if not items:
+            raise RequestError("there are no questions to learn from: give at least one")
+        right = (_fill(item, answer) for item, answer in zip(items, answers, strict=True))
+        self._model.fit([*dict.fromkeys(passage for passage, _, _ in items), *right])
+        return self
+
+    def predict(self, items: Sequence[ChoiceItem]) -> list[int]:
+        """For each item the number of an option."""
+        best = []
+        for _, question, options in items:
+            before = split_words(question.split(_BLANK)[0])
+            scores = [self._model.score_continuation(before, split_words(option)) for option in options]
+            best.append(scores.index(max(scores)))
+        return best
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the language model."""
+        return self._model.size_bytes
+
+
+def _fill(item: ChoiceItem, number: int) -> str:
+    """A question with an option: in the place of its blank (`_`), or behind it."""
+    _, question, options = item
+    return question.replace(_BLANK, options[number], 1) if _BLANK in question else f"{question} {options[number]}"
+
+
+def _cosine(first: dict[str, float], second: dict[str, float]) -> float:
+    few, many = sorted((first, second), key=len)
+    product = sum(weight * many.get(word, 0.0) for word, weight in few.items())
+    lengths = math.sqrt(sum(w * w for w in first.values()) * sum(w * w for w in second.values()))
+    return product / lengths if lengths else 0.0

@@ -1,0 +1,1 @@
+"""Tasks: what an encoder is fine-tuned for, from files to scores."""

@@ -1,0 +1,182 @@
+"""From the cells of one record of a user's table to an example, for each kind of task that a table can hold.
+
+Cells are strings, or whatever a JSON object has under its keys; what cannot be used raises `BadRecordError`.
+"""
+
+import math
+import string
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from litebert.errors import RequestError
+from litebert.tasks.records import BadRecordError, quote, take_text
+from litebert.tasks.task import ChoiceExample, Columns, Example, Kind, TaggedExample, TextExample
+
+__all__ = ["Cells", "example_maker", "read_number", "wanted_columns"]
+
+Cells = Mapping[str, Any]
+"""The cells of a record that are wanted, by the names of their columns."""
+
+
+def wanted_columns(kind: Kind, columns: Columns, with_labels: bool) -> tuple[str, ...]:
+    """The columns that a table has to have."""
+    if kind == "choice" and not columns.options:
+        raise RequestError("multiple choice needs options: name their columns")
+    optional = (columns.pair, columns.id, columns.label if with_labels else None)
+    options = columns.options if kind == "choice" else ()
+    return tuple(dict.fromkeys(name for name in (columns.text, *optional, *options) if name is not None))
+
+
+def example_maker(
+    kind: Kind, columns: Columns, with_labels: bool, labels: tuple[str, ...] | None
+) -> Callable[[str, Cells, str], Example]:
+    """Make the function that turns a record's number, cells and place into an example.
+
+    Where `labels` are given, no others are accepted; where a column of ids is named, no id may come twice.
+    """
+    if kind == "multi-label" and not columns.separator:
+        raise RequestError("the labels of a cell need a separator: give one, such as ','")
+    seen: dict[str, str] = {}
+    allowed = None if labels is None else frozenset(labels)
+
+    def make(number: str, cells: Cells, place: str) -> Example:
+        name = number if columns.id is None else _read_id(cells, columns.id)
+        if columns.id is not None and name in seen:
+            raise BadRecordError(f"has the id {quote(name)}, as {seen[name]} has: give each its own")
+        example: Example
+        if kind == "choice":
+            example = _make_choice(name, cells, columns, with_labels, place)
+        elif kind == "tagging":
+            example = _make_tagged(name, cells, columns, with_labels, place)
+            _check_allowed(example.tags or (), labels, allowed)
+        else:
+            text = take_text(_take(cells, columns.text), columns.text)
+            pair = None if columns.pair is None else take_text(_take(cells, columns.pair), columns.pair)
+            label = _read_label(_take(cells, columns.label), kind, columns) if with_labels else None
+            if isinstance(label, str | tuple):
+                _check_allowed((label,) if isinstance(label, str) else label, labels, allowed)
+            example = TextExample(name, text, pair, label, place)
+        if columns.id is not None:
+            seen[name] = place
+        return example
+
+    return make
+
+
+def read_number(value: object) -> float | None:
+    """Read a number that a table holds as such or as text; None if it is none, or not finite.
+
+    >>> read_number("-2.5"), read_number(3), read_number("nan"), read_number("1_000"), read_number(True)
+    (-2.5, 3.0, None, None, None)
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float | str) or (isinstance(value, str) and "_" in value):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _take(cells: Cells, name: str) -> Any:
+    try:
+        return cells[name]
+    except KeyError:
+        there = ", ".join(map(quote, list(cells)[:30])) or "none"
+        raise BadRecordError(f"has no key {name!r} (there are: {there}): add it") from None
+
+
+def _read_id(cells: Cells, column: str) -> str:
+    value = _take(cells, column)
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else take_text(value, column)
+
+
+def _read_label(value: Any, kind: Kind, columns: Columns) -> str | float | tuple[str, ...]:
+    if kind == "regression":
+        score = read_number(value)
+        if score is None:
+            raise BadRecordError(f"has {quote(value)} in {columns.label!r}, which is no finite number: mend it")
+        return score
+    if kind == "classification":
+        return _read_name(value, columns.label)
+    if isinstance(value, str):
+        value = [name for name in value.split(columns.separator) if name.strip()]
+    elif not isinstance(value, list):
+        value = [value]
+    return tuple(dict.fromkeys(_read_name(name, columns.label) for name in value))
+
+
+def _read_name(value: Any, column: str) -> str:
+    """Read the name of a class; numbers and truth values of JSON are names as well."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)):
+        return str(value)
+    if value is None or (isinstance(value, str) and not value.strip()):
+        raise BadRecordError(f"has no label in {column!r}: fill it in")
+    if not isinstance(value, str):
+        raise BadRecordError(f"has {quote(value)} in {column!r}, where a label should be: mend it")
+    return take_text(value, column).strip()
+
+
+def _check_allowed(names: tuple[str, ...], labels: tuple[str, ...] | None, allowed: frozenset[str] | None) -> None:
+    for name in names:
+        if allowed is not None and name not in allowed:
+            known = ", ".join(map(quote, (labels or ())[:30]))
+            raise BadRecordError(f"has the label {quote(name)}, which is none of {known}: mend it")
+
+
+def _make_tagged(name: str, cells: Cells, columns: Columns, with_labels: bool, place: str) -> TaggedExample:
+    words = _read_words(_take(cells, columns.text), columns.text)
+    if not with_labels:
+        return TaggedExample(name, words, None, place)
+    tags = _read_words(_take(cells, columns.label), columns.label)
+    if len(tags) != len(words):
+        raise BadRecordError(f"has {len(tags)} tags for {len(words)} words: give each word one")
+    return TaggedExample(name, words, tags, place)
+
+
+def _read_words(value: Any, column: str) -> tuple[str, ...]:
+    """Take a list of words, or a text with white space between them."""
+    if not isinstance(value, list):
+        return tuple(take_text(value, column).split())
+    if not value:
+        raise BadRecordError(f"has no words in {column!r}: fill it in")
+    return tuple(take_text(word, column) for word in value)
+
+
+def _make_choice(name: str, cells: Cells, columns: Columns, with_labels: bool, place: str) -> ChoiceExample:
+    values = [_take(cells, column) for column in columns.options]
+    if len(values) == 1 and isinstance(values[0], list):
+        options = tuple(take_text(option, columns.options[0]) for option in values[0])
+    else:
+        options = tuple(take_text(value, column) for value, column in zip(values, columns.options, strict=True))
+    if len(options) < 2:
+        raise BadRecordError("has fewer than two options: add one")
+    return ChoiceExample(
+        id=name,
+        passage=take_text(_take(cells, columns.text), columns.text),
+        question="" if columns.pair is None else take_text(_take(cells, columns.pair), columns.pair),
+        options=options,
+        answer=_find_answer(_take(cells, columns.label), options, columns) if with_labels else None,
+        place=place,
+    )
+
+
+def _find_answer(value: Any, options: tuple[str, ...], columns: Columns) -> int:
+    """Say which option is meant: by its column's name, its letter, its number from 0, or its text."""
+    given = _read_name(value, columns.label)
+    if len(columns.options) == len(options) and given in columns.options:
+        return columns.options.index(given)
+    letters = string.ascii_uppercase[: len(options)]
+    readings = {index for index, option in enumerate(options) if option.strip() == given}
+    readings |= {letters.index(given)} if len(given) == 1 and given in letters else set()
+    readings |= {int(given)} if given.isdecimal() and len(given) < 9 and int(given) < len(options) else set()
+    if len(readings) > 1:
+        raise BadRecordError(
+            f"has the answer {quote(given)}, which may mean several options: give the right one's letter"
+        )
+    if not readings:
+        numbers = f"{letters[0]} to {letters[-1]}, 0 to {len(options) - 1}"
+        raise BadRecordError(f"has the answer {quote(given)}, which is no option: write {numbers}, or its text")
+    return readings.pop()

@@ -1,0 +1,191 @@
+"""A fine-tuning run: examples, an encoder to begin with, a configuration; `litebert.training.run` does the rest."""
+
+import functools
+import hashlib
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from litebert.config import ModelConfig
+from litebert.errors import RequestError
+from litebert.model.model import Model
+from litebert.presets import PRESETS
+from litebert.tasks.config import FinetuneConfig
+from litebert.tasks.encoding import encode
+from litebert.tasks.job import Finetuning, Split
+from litebert.tasks.metrics import majority_score
+from litebert.tasks.task import Dataset, Example, Task
+from litebert.tasks.windows import WindowConfig
+from litebert.text.tokenizer import Tokenizer
+from litebert.training.config import TrainConfig
+from litebert.training.distributed import World
+from litebert.training.job import News, Outcome
+from litebert.training.optim import OptimConfig
+from litebert.training.run import Undertaking, carry_out
+
+__all__ = ["configure", "finetune", "locate_model", "make_model", "open_encoder"]
+
+Say = Callable[[str], None]
+_TOKENS_AT_ONCE = 16_384  # of a step that a process runs together, if all rows were of full length
+_MOST_EVALUATIONS = 10
+
+
+def locate_model(name: str) -> str:
+    """The model folder that a name means: a run's model if it is a run folder, else what was named."""
+    folder = Path(name)
+    return str(folder / "model") if (folder / "run.json").is_file() and (folder / "model").is_dir() else name
+
+
+def configure(
+    task: Task,
+    num_examples: int,
+    shape: ModelConfig,
+    begin_from: str | None,
+    *,
+    steps: int | None = None,
+    epochs: float | None = None,
+    seconds: float | None = None,
+    batch_size: int | None = None,
+    lr: float | None = None,
+    max_length: int | None = None,
+    seed: int = 0,
+    frozen: bool = False,
+    patience: int | None = None,
+    answerability: bool = True,
+) -> FinetuneConfig:
+    """A complete configuration from a task's recipe and a few wishes.
+
+    Of `steps`, `epochs` and `seconds` the one that is given decides how long to train; otherwise the recipe does.
+    """
+    recipe = task.recipe
+    size = batch_size or recipe.batch_size
+    per_epoch = max(1, -(-num_examples // size))
+    if epochs is None and steps is None and seconds is None:
+        steps, epochs = recipe.steps, None if recipe.steps is not None else recipe.epochs
+    if epochs is not None:
+        steps = max(1, round(epochs * per_epoch))
+    rounds = steps / per_epoch if steps is not None else 10.0
+    warmup = 0.1
+    if recipe.warmup_steps is not None and recipe.steps is not None:
+        warmup = recipe.warmup_steps / recipe.steps
+    length = min(max_length or recipe.max_length, shape.max_positions)
+    model = shape.updated(
+        labels=("score",) if task.kind == "regression" else task.labels,
+        problem_type=task.problem_type,
+        hidden_dropout=recipe.dropout,
+        attention_dropout=recipe.dropout,
+    )
+    return FinetuneConfig(
+        model=model,
+        task=task,
+        begin_from=begin_from,
+        frozen=frozen,
+        max_length=length,
+        windows=_fit_windows(length) if task.kind == "questions" else None,
+        learns_answerability=answerability,
+        train=TrainConfig(
+            steps=None if seconds is not None else steps,
+            seconds=seconds,
+            batch_size=size,
+            rows_at_once=max(1, _TOKENS_AT_ONCE // length),
+            optim=OptimConfig(optimizer="adamw", lr=lr or recipe.lr, warmup=warmup),
+            seed=seed,
+            evaluations=int(min(_MOST_EVALUATIONS, max(2, round(2 * rounds)))),
+            patience=patience,
+            keep=1,
+        ),
+    )
+
+
+def _fit_windows(length: int) -> WindowConfig:
+    """The paper's windows, smaller where rows are short."""
+    query = min(64, max(1, (length - 3) // 3))
+    return WindowConfig(max_length=length, max_query=query, stride=max(1, min(128, (length - query) // 2)))
+
+
+def finetune(
+    data: Dataset,
+    out: Path,
+    config: FinetuneConfig,
+    tokenizer: Tokenizer,
+    *,
+    resume: bool = False,
+    on_step: Callable[[News], None] | None = None,
+    on_message: Say = lambda words: None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Outcome:
+    """Train an encoder for a task, into a run folder; the best weights on the development set are its model.
+
+    Under torchrun every process calls this alike. Without a development split the last weights are the model.
+    """
+    train, dev = data.splits.get("train"), data.splits.get("dev")
+    if not train:
+        raise RequestError(f"{config.task.name} has no training examples here: nothing can be learnt from them")
+    undertaking = Undertaking(
+        kind="fine-tuning",
+        config=config,
+        data={"examples": _hash_examples(train)},
+        make_job=functools.partial(_make_job, tokenizer, train, dev),
+        describe=functools.partial(_describe, data),
+        ends_with_best=True,
+    )
+    return carry_out(undertaking, out, resume=resume, on_step=on_step, on_message=on_message, clock=clock)
+
+
+def _describe(data: Dataset, config: FinetuneConfig) -> dict[str, Any]:
+    """Sizes of the splits, and what always giving the most frequent answer gets."""
+    train, dev = data.splits["train"], data.splits.get("dev")
+    majority = majority_score(config.task, train, dev) if dev else {}
+    return {
+        "examples": {name: len(examples) for name, examples in data.splits.items()},
+        "num_skipped": data.num_skipped,
+        "baselines": {"majority": majority},
+    }
+
+
+def _hash_examples(examples: Sequence[Example]) -> str:
+    """What identifies training data: its content, wherever it lies."""
+    digest = hashlib.sha256()
+    for example in examples:
+        content = {name: getattr(example, name) for name in example.__slots__ if name != "place"}
+        digest.update(repr(content).encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
+
+
+def _make_job(
+    tokenizer: Tokenizer,
+    train: Sequence[Example],
+    dev: Sequence[Example] | None,
+    config: FinetuneConfig,
+    world: World,
+    fresh: bool,
+    say: Say,
+) -> Finetuning:
+    def split(examples: Sequence[Example]) -> Split:
+        return Split(examples, encode(config.task, examples, tokenizer, config.max_length, config.windows))
+
+    model = make_model(config, fresh)
+    return Finetuning(model, tokenizer, config, world, split(train), split(dev) if dev else None)
+
+
+def make_model(config: FinetuneConfig, fresh: bool = True) -> Model:
+    """An encoder with the head of the task: pretrained and fresh on top, or all drawn; the same for the same seed."""
+    torch.manual_seed(config.train.seed)
+    if config.begin_from is None or not fresh:
+        return Model(config.model, config.head)
+    pretrained = Model.from_pretrained(config.begin_from, config.head, labels=config.model.labels or None)
+    model = Model(config.model, config.head)  # dropout is the task's
+    model.load_state_dict(pretrained.state_dict())
+    return model
+
+
+def open_encoder(name: str) -> tuple[ModelConfig, Tokenizer, str | None]:
+    """Shape, tokenizer and place of what fine-tuning begins with; a preset has no tokenizer, so it is refused."""
+    if name in PRESETS and not Path(name).is_dir():
+        raise RequestError(f"{name} is a preset without a vocabulary: pretrain it first, or name a model folder")
+    folder = locate_model(name)
+    tokenizer = Tokenizer.from_pretrained(folder)
+    return Model.from_pretrained(folder).config, tokenizer, folder

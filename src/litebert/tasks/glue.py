@@ -1,0 +1,189 @@
+"""GLUE's nine tasks as one table of rows, and the one reader of their official folders.
+
+The folders differ in their traps: CoLA has no header, MRPC may begin with a byte order mark and has its labels in the
+first column, MNLI has two dev sets, QQP has broken lines. Columns are found by name and quotes are literal.
+"""
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from litebert.errors import RequestError
+from litebert.tasks.records import (
+    BadRecordError,
+    KnownFlawError,
+    Sieve,
+    check_width,
+    find_column,
+    quote,
+    read_rows,
+    take_text,
+)
+from litebert.tasks.task import DataError, Dataset, Example, Recipe, Task, TextExample
+
+__all__ = ["GLUE", "read_glue"]
+
+_BINARY = ("0", "1")
+_ENTAILMENT = ("entailment", "not_entailment")
+_NLI = ("contradiction", "entailment", "neutral")
+_ACCURACY = ("accuracy",)
+_WITH_F1 = ("accuracy", "f1")
+_FILES: dict[str, tuple[str, ...]] = {"train": ("train.tsv",), "dev": ("dev.tsv",), "test": ("test.tsv",)}
+_MRPC_FILES: dict[str, tuple[str, ...]] = {
+    "train": ("train.tsv", "msr_paraphrase_train.txt"),
+    "dev": ("dev.tsv",),
+    "test": ("test.tsv", "msr_paraphrase_test.txt"),
+}
+_MNLI_FILES: dict[str, tuple[str, ...]] = {
+    "train": ("train.tsv",),
+    "dev": ("dev_matched.tsv",),
+    "dev_mismatched": ("dev_mismatched.tsv",),
+    "test": ("test_matched.tsv",),
+    "test_mismatched": ("test_mismatched.tsv",),
+}
+_COLA_HEADER = ["source", "label", "star", "sentence"]
+_NO_GOLD = "-"  # MNLI: people did not agree
+_BEST_SCORE = 5.0
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A task of GLUE: its folder, the columns of its files, its labels (none for scores), metrics and recipe."""
+
+    folder: str
+    text: str
+    pair: str | None
+    label: str
+    labels: tuple[str, ...]
+    metrics: tuple[str, ...]
+    recipe: Recipe
+    index: str = "index"
+    files: dict[str, tuple[str, ...]] = field(default_factory=lambda: _FILES)
+
+    def make_task(self, name: str) -> Task:
+        return Task(
+            name=name,
+            kind="classification" if self.labels else "regression",
+            labels=self.labels,
+            metrics=self.metrics,
+            is_pair=self.pair is not None,
+            recipe=self.recipe,
+        )
+
+
+def _recipe(lr: float, batch_size: int, dropout: float, steps: int, warmup_steps: int) -> Recipe:
+    return Recipe(lr=lr, batch_size=batch_size, dropout=dropout, steps=steps, warmup_steps=warmup_steps, max_length=512)
+
+
+# fmt: off
+_ROWS = {
+    "cola": _Row("CoLA", "sentence", None, "label", _BINARY, ("matthews",), _recipe(1e-5, 16, 0.0, 5336, 320)),
+    "sst-2": _Row("SST-2", "sentence", None, "label", _BINARY, _ACCURACY, _recipe(1e-5, 32, 0.0, 20935, 1256)),
+    "mrpc": _Row("MRPC", "#1 String", "#2 String", "Quality", _BINARY, _WITH_F1, _recipe(2e-5, 32, 0.0, 800, 200),
+                 files=_MRPC_FILES),
+    "sts-b": _Row("STS-B", "sentence1", "sentence2", "score", (), ("pearson", "spearman"),
+                  _recipe(2e-5, 16, 0.0, 3598, 214)),
+    "qqp": _Row("QQP", "question1", "question2", "is_duplicate", _BINARY, _WITH_F1,
+                _recipe(5e-5, 128, 0.1, 14000, 1000), index="id"),
+    "mnli": _Row("MNLI", "sentence1", "sentence2", "gold_label", _NLI, _ACCURACY, _recipe(3e-5, 128, 0.0, 10000, 1000),
+                 files=_MNLI_FILES),
+    "qnli": _Row("QNLI", "question", "sentence", "label", _ENTAILMENT, _ACCURACY, _recipe(1e-5, 32, 0.0, 33112, 1986)),
+    "rte": _Row("RTE", "sentence1", "sentence2", "label", _ENTAILMENT, _ACCURACY, _recipe(3e-5, 32, 0.1, 800, 200)),
+    "wnli": _Row("WNLI", "sentence1", "sentence2", "label", _BINARY, _ACCURACY, _recipe(2e-5, 16, 0.1, 2000, 250)),
+}
+# fmt: on
+
+GLUE: dict[str, Task] = {name: row.make_task(name) for name, row in _ROWS.items()}
+"""The nine tasks, with the recipes of the ALBERT paper's Table 14."""
+
+
+def read_glue(name: str, folder: Path, *, splits: Sequence[str] | None = None, skip_bad: bool = False) -> Dataset:
+    """Read a task from its official folder, or from the folder that holds all of GLUE's.
+
+    Without `splits`, every split is read that is there. Two things of the official files are no errors: pairs of MNLI
+    on whose label people did not agree are left out, and the few broken lines of QQP are left out and counted.
+    """
+    if name not in _ROWS:
+        raise RequestError(f"{name!r} is no task of GLUE: choose one of {', '.join(_ROWS)}")
+    row = _ROWS[name]
+    home = folder / row.folder if (folder / row.folder).is_dir() else folder
+    files = _find_files(name, home, splits)
+    read: dict[str, Sequence[Example]] = {}
+    num_skipped = 0
+    for split, file in files.items():
+        sieve = Sieve(file, skip_bad)
+        read[split] = _read_split(row, sieve, is_test=split.startswith("test"), is_broken=name == "qqp")
+        num_skipped += sieve.num_skipped
+        if not read[split]:
+            raise DataError(f"{file} has no examples that can be used: get the file again")
+    return Dataset(GLUE[name], read, num_skipped)
+
+
+def _find_files(name: str, home: Path, splits: Sequence[str] | None) -> dict[str, Path]:
+    known = _ROWS[name].files
+    found: dict[str, Path] = {}
+    for split in known if splits is None else splits:
+        if split not in known:
+            raise RequestError(f"{name} has no split {split!r}: its splits are {', '.join(known)}")
+        there = [home / file for file in known[split] if (home / file).is_file()]
+        if there:
+            found[split] = there[0]
+        elif splits is not None:
+            raise DataError(f"{home / known[split][0]} is not there: name the folder of {name}'s official files")
+    if not found:
+        first = " or ".join(file for files in known.values() for file in files[:1])
+        raise DataError(f"{home} holds none of {name}'s files ({first}): name the folder of its official files")
+    return found
+
+
+def _read_split(row: _Row, sieve: Sieve, *, is_test: bool, is_broken: bool) -> list[TextExample]:
+    is_cola = row.folder == "CoLA"
+    rows = read_rows(sieve, is_csv=False, has_header=not is_cola)
+    first = next(rows, None)
+    if first is None:
+        return []
+    where, header = first
+    if is_cola and row.text not in header[:2]:  # its test set alone has a header
+        header, rows = _COLA_HEADER, itertools.chain([first], rows)
+    return sieve.sift(rows, _maker(row, header, sieve.file, where, is_test=is_test, is_broken=is_broken))
+
+
+def _maker(
+    row: _Row, header: list[str], file: Path, where: str, *, is_test: bool, is_broken: bool
+) -> Callable[[str, list[str], str], TextExample | None]:
+    """Make the function that turns cells into an example, for a file with this header."""
+    text_at = find_column(header, row.text, file, where)
+    pair_at = None if row.pair is None else find_column(header, row.pair, file, where)
+    has_label = not is_test or row.label in header
+    label_at = find_column(header, row.label, file, where) if has_label else None
+    index_at = header.index(row.index) if row.index in header else None
+    width = len(header)
+
+    def make(number: str, cells: list[str], place: str) -> TextExample | None:
+        if is_broken and not is_test and (len(cells) < width or not (cells[text_at] and cells[pair_at or 0])):
+            raise KnownFlawError
+        check_width(cells, width)
+        label = None if label_at is None else _read_label(cells[label_at], row)
+        if label == _NO_GOLD:
+            return None
+        # A submission has to answer every line, so that a test set keeps even one without text.
+        text = take_text(cells[text_at], row.text, may_be_empty=is_test)
+        pair = None if pair_at is None else take_text(cells[pair_at], row.pair or "", may_be_empty=is_test)
+        return TextExample(number if index_at is None else cells[index_at], text, pair, label, place)
+
+    return make
+
+
+def _read_label(cell: str, row: _Row) -> str | float:
+    if row.labels:
+        if cell not in row.labels and not (cell == _NO_GOLD and row.labels is _NLI):
+            raise BadRecordError(f"has the label {quote(cell)}, which is none of {', '.join(row.labels)}: mend it")
+        return cell
+    try:
+        score = float(cell)
+    except ValueError:
+        score = -1.0
+    if not 0.0 <= score <= _BEST_SCORE:
+        raise BadRecordError(f"has {quote(cell)} for a score, which is no number from 0 to 5: mend it")
+    return score

@@ -1,0 +1,142 @@
+"""`Finetuning`: a task as a job for the training loop."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from litebert.batch import Batch
+from litebert.model.checkpoint import write_folder
+from litebert.model.cost import training_flops
+from litebert.model.model import Model, ModelOutput
+from litebert.tasks.card import describe_task
+from litebert.tasks.config import FinetuneConfig
+from litebert.tasks.encoding import Encoded
+from litebert.tasks.outputs import Answers, choose_answers, predict
+from litebert.tasks.rows import order_epoch
+from litebert.tasks.saved import SavedTask
+from litebert.tasks.scoring import score_outputs
+from litebert.tasks.task import Example
+from litebert.text.tokenizer import Tokenizer
+from litebert.training.distributed import World
+from litebert.training.loop import mix_seed
+from litebert.training.objectives import (
+    answerable_loss,
+    class_loss,
+    count_labels,
+    score_loss,
+    span_loss,
+    yes_no_loss,
+)
+from litebert.training.state import TrainingState
+
+__all__ = ["Finetuning", "Split"]
+
+
+@dataclass(frozen=True)
+class Split:
+    """Examples and their rows."""
+
+    examples: Sequence[Example]
+    encoded: Encoded
+
+
+class Finetuning:
+    """The job of a fine-tuning run, for one of its processes."""
+
+    def __init__(
+        self, model: Model, tokenizer: Tokenizer, config: FinetuneConfig, world: World, train: Split, dev: Split | None
+    ) -> None:
+        self.model, self.tokenizer, self.config, self.world = model, tokenizer, config, world
+        self.task, self.train, self.dev = config.task, train, dev
+        self.score = self.task.score
+        has_two = config.head == "answerable-question-answering"
+        self.losses: tuple[str, ...] = ("span_loss", "answerable_loss") if has_two else ("loss",)
+        if config.frozen:
+            model.encoder.requires_grad_(False)
+
+    def batches(self, stage: int, cursor: list[int] | None, pieces: int) -> Iterator[tuple[Batch, list[int]]]:
+        """This process's items of each step, piece by piece; the longest of a step first, so that pieces are alike."""
+        rows, train = self.train.encoded.rows, self.config.train
+        size = train.batch_size_of(stage)
+        share = size // self.world.size
+        lengths = rows.lengths()
+        epoch, begin = cursor or (0, 0)
+        while True:
+            order = order_epoch(lengths, size, mix_seed(train.seed, epoch))
+            for number in range(begin, len(order)):
+                step = order[number][lengths[order[number]].argsort(kind="stable")[::-1]]
+                own = step[self.world.rank :: self.world.size]
+                is_last = number + 1 == len(order)
+                after = [epoch + 1, 0] if is_last else [epoch, number + 1]
+                for piece in range(pieces):
+                    part = own[piece * share // pieces : (piece + 1) * share // pieces]
+                    yield rows.collate(part, self.model.config.pad_token_id), after
+            epoch, begin = epoch + 1, 0
+
+    def count(self, batch: Batch) -> list[int]:
+        """Labels that are asked for; the same for each part of the loss."""
+        return [count_labels(batch)] * len(self.losses)
+
+    def measure(self, model: nn.Module, batch: Batch, totals: Sequence[float], stage: int) -> list[Tensor]:
+        """The loss of the task, in its parts."""
+        output: ModelOutput = model(**batch.inputs())
+        if self.task.kind == "questions":
+            spans = span_loss(output, batch, totals[0])
+            return [spans, answerable_loss(output, batch, totals[1])] if len(self.losses) > 1 else [spans]
+        assert output.logits is not None
+        assert batch.labels is not None
+        match self.task.kind:
+            case "regression":
+                return [score_loss(output.logits, batch.labels, totals[0])]
+            case "multi-label":
+                return [yes_no_loss(output.logits, batch.labels, totals[0])]
+            case "choice":
+                assert batch.attention_mask is not None
+                is_there = batch.attention_mask.sum(-1) > 1
+                lowest = torch.finfo(output.logits.dtype).min
+                return [class_loss(output.logits.masked_fill(~is_there, lowest), batch.labels, totals[0])]
+            case _:
+                return [class_loss(output.logits, batch.labels, totals[0])]
+
+    def evaluate(self) -> tuple[dict[str, float], list[dict[str, Any]]]:
+        """Score the development examples, if there are any."""
+        return ({}, []) if self.dev is None else (self.answer(self.dev)[0], [])
+
+    def answer(self, split: Split) -> tuple[dict[str, float], Answers]:
+        """Figures and answers on a split; where questions may have none, with the threshold that is best there."""
+        config = self.config
+        outputs = predict(self.model, self.task, split.examples, split.encoded, config.windows)
+        scores, threshold = score_outputs(self.task, split.examples, outputs)
+        return scores, choose_answers(self.task, outputs, threshold)
+
+    def operations(self, batch: Batch, stage: int) -> float:
+        """Operations of a step on a batch, padding included; a frozen encoder only runs forward."""
+        share = 1 / 3 if self.config.frozen else 1.0
+        return share * training_flops(self.config.model, batch.input_ids.shape[-1]) * batch.input_ids.numel()
+
+    def describe(self, stage: int) -> dict[str, Any]:
+        """Nothing changes from stage to stage."""
+        return {}
+
+    def write_model(self, folder: Path, tensors: dict[str, Tensor], state: TrainingState) -> None:
+        """Save a model folder that remembers its task."""
+        config = self.config
+        saved = SavedTask(
+            task=self.task,
+            max_length=config.max_length,
+            windows=config.windows,
+            threshold=state.scores.get("threshold"),
+        )
+        write_folder(
+            folder,
+            config.model,
+            config.head,
+            tensors,
+            self.tokenizer,
+            about=describe_task(config, state, len(self.train.examples)),
+            extra_files=saved.as_files(),
+        )

@@ -1,0 +1,300 @@
+"""`read_predictions`: files of predictions, whoever made them, put beside the examples they are for.
+
+Predictions find their examples by id, or by position where a file has no ids. The functions that write such files are
+in `litebert.tasks.submissions`, and can be had from here as well.
+"""
+
+import csv
+import io
+import itertools
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from litebert.errors import RequestError
+from litebert.folders import read_text
+from litebert.tasks.submissions import (
+    NULL_ODDS,
+    label_separator,
+    write_glue_submission,
+    write_predictions,
+    write_squad_predictions,
+)
+from litebert.tasks.task import ChoiceExample, DataError, Example, TaggedExample, Task
+
+__all__ = [
+    "Predictions",
+    "read_predictions",
+    "write_glue_submission",
+    "write_predictions",
+    "write_squad_predictions",
+]
+
+_MAX_BYTES = 2_000_000_000
+_ID_KEYS = ("id", "index", "guid")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Answers beside their examples, and what the file says about them."""
+
+    answers: tuple[Any, ...]
+    null_odds: tuple[float, ...] | None = None
+    """How likely there is no answer, for questions that may have none."""
+    details: tuple[dict[str, Any], ...] = ()
+    """Of JSON lines: what else each of them holds, such as probabilities."""
+
+
+@dataclass(frozen=True)
+class _Row:
+    place: str
+    id: str | None
+    value: Any
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+def read_predictions(
+    task: Task, examples: Sequence[Example], file: Path, null_odds_file: Path | None = None
+) -> Predictions:
+    """Read one prediction for each example from JSON lines, TSV or CSV (GLUE's too), SQuAD's JSON or lines of text.
+
+    Each id must be there once and be known; each value must be an answer to the task. Classes may also be given by
+    index, if all are and no class has a number for a name. A second JSON file may hold the null odds by id.
+    """
+    rows = _align(list(_read_rows(task, examples, file)), examples, file)
+    answers = tuple(_parse_all(task, examples, rows))
+    null_odds = _take_null_odds(rows)
+    if null_odds_file is not None:
+        odds_rows = _align(list(_read_object(null_odds_file)), examples, null_odds_file)
+        null_odds = tuple(map(_parse_number, odds_rows))
+    return Predictions(answers, null_odds, tuple(row.details for row in rows))
+
+
+def _read_rows(task: Task, examples: Sequence[Example], file: Path) -> Iterator[_Row]:
+    match file.suffix.lower():
+        case ".json":
+            return _read_object(file)
+        case ".jsonl" | ".ndjson":
+            return _read_json_lines(task, file)
+        case ".tsv" | ".csv":
+            return _read_table(task, {example.id for example in examples}, file)
+        case ".txt":
+            return (_Row(place, None, line) for place, line in _read_lines(file))
+    raise RequestError(f"{file} must end in .jsonl, .tsv, .csv, .json (SQuAD's) or .txt, which says what it holds")
+
+
+def _read_lines(file: Path) -> Iterator[tuple[str, str]]:
+    lines = read_text(file, _MAX_BYTES).removeprefix("\ufeff").split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    for number, line in enumerate(lines, 1):
+        yield f"{file}, line {number},", line.removesuffix("\r")
+
+
+def _read_object(file: Path) -> Iterator[_Row]:
+    """Read `{id: value}`; an id that comes twice is given twice."""
+    try:
+        pairs = json.loads(read_text(file, _MAX_BYTES).removeprefix("\ufeff"), object_pairs_hook=tuple)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{file} is not JSON ({error}): JSON lines must be named .jsonl") from None
+    if not isinstance(pairs, tuple):
+        raise DataError(f"{file} must hold one JSON object that gives each id its prediction")
+    for id_, value in pairs:
+        yield _Row(f"{file}, id {id_!r},", id_, value)
+
+
+def _read_json_lines(task: Task, file: Path) -> Iterator[_Row]:
+    for place, line in _read_lines(file):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError):
+            raise DataError(f"{place} is not JSON: mend it, or write the file again") from None
+        if not isinstance(record, dict):
+            raise DataError(f'{place} must be a JSON object such as {{"id": "7", "prediction": …}}')
+        key = _find_key(task, record)
+        if key is None:
+            raise DataError(f"{place} has no key 'prediction', 'label', 'answer' or 'score'")
+        id_key = next((name for name in _ID_KEYS if name in record), None)
+        more = {name: value for name, value in record.items() if name not in (id_key, key, "label")}
+        yield _Row(place, None if id_key is None else str(record[id_key]), record[key], more)
+
+
+def _read_table(task: Task, ids: set[str], file: Path) -> Iterator[_Row]:
+    rows = _read_cells(file)
+    first = next(rows, None)
+    if first is None:
+        return
+    names = [cell.strip().lower() for cell in first[1]]
+    key = _find_key(task, names) if first[1][0] not in ids else None
+    if key is not None:
+        id_column = next((names.index(name) for name in _ID_KEYS if name in names), None)
+        column = names.index(key)
+    elif len(names) <= 2:
+        id_column, column = (0 if len(names) == 2 else None), len(names) - 1
+    else:
+        raise DataError(f"{first[0]} must name the columns, among them id and prediction, as there are {len(names)}")
+    for place, cells in rows if key is not None else itertools.chain([first], rows):
+        if cells == [""] and len(names) > 1:
+            continue
+        if len(cells) != len(names):
+            raise DataError(f"{place} has {len(cells)} columns instead of {len(names)}")
+        yield _Row(place, None if id_column is None else cells[id_column], cells[column])
+
+
+def _read_cells(file: Path) -> Iterator[tuple[str, list[str]]]:
+    if file.suffix.lower() == ".tsv":  # quotes are literal
+        yield from ((place, line.split("\t")) for place, line in _read_lines(file))
+        return
+    reader = csv.reader(io.StringIO(read_text(file, _MAX_BYTES).removeprefix("\ufeff"), newline=""), strict=True)
+    number = 0
+    while True:
+        try:
+            cells = next(reader, None)
+        except csv.Error as error:
+            raise DataError(f"{file}, line {number + 1}, cannot be read as CSV ({error})") from None
+        if cells is None:
+            return
+        if cells:
+            yield f"{file}, line {number + 1},", cells
+        number = reader.line_num
+
+
+def _find_key(task: Task, names: Sequence[str] | Mapping[str, Any]) -> str | None:
+    """Which of the names is that of the prediction; others' files may hold several."""
+    preferred = {"regression": "score", "questions": "answer"}.get(task.kind, "label")
+    return next((key for key in ("prediction", preferred, "label", "answer", "score") if key in names), None)
+
+
+def _align(rows: list[_Row], examples: Sequence[Example], file: Path) -> list[_Row]:
+    """Put rows in the order of the examples."""
+    if all(row.id is None for row in rows):
+        if len(rows) != len(examples):
+            raise DataError(
+                f"{file} holds {len(rows):,} predictions without ids for {len(examples):,} examples: give one for each"
+            )
+        return rows
+    by_id: dict[str, _Row] = {}
+    known = {example.id for example in examples}
+    if len(known) != len(examples):
+        raise DataError(f"{file} gives predictions by id, but some examples have the same: make the ids differ")
+    for row in rows:
+        if row.id is None:
+            raise DataError(f"{row.place} has no id, though others have: add it")
+        if row.id not in known:
+            raise DataError(f"{row.place} has the id {row.id!r}, which no example has: is it for other data?")
+        if row.id in by_id:
+            raise DataError(f"{row.place} gives the id {row.id!r} a second time: keep one of them")
+        by_id[row.id] = row
+    missing = [example for example in examples if example.id not in by_id]
+    if missing:
+        place = f" ({missing[0].place})" if missing[0].place else ""
+        raise DataError(
+            f"{file} has no prediction for {len(missing):,} of {len(examples):,} examples: "
+            f"add them, first that of {missing[0].id!r}{place}"
+        )
+    return [by_id[example.id] for example in examples]
+
+
+def _parse_all(task: Task, examples: Sequence[Example], rows: Sequence[_Row]) -> Iterator[Any]:
+    match task.kind:
+        case "classification":
+            texts = [_parse_label_text(row) for row in rows]
+            by_index = all(map(str.isdecimal, texts)) and not any(map(_NUMBER.fullmatch, task.labels))
+            names = {str(number): name for number, name in enumerate(task.labels)} if by_index else None
+            known = names or {name: name for name in task.labels}
+            yield from (_look_up(task, known, text, row) for text, row in zip(texts, rows, strict=True))
+        case "multi-label":
+            known = {name: name for name in task.labels}
+            for row in rows:
+                found = {_look_up(task, known, text, row) for text in _parse_list(row, label_separator(task))}
+                yield tuple(name for name in task.labels if name in found)
+        case "regression":
+            yield from map(_parse_number, rows)
+        case "questions":
+            for row in rows:
+                yield _expect(row, str, "a text, empty where there is no answer")
+        case "tagging":
+            yield from (_parse_tags(task, example, row) for example, row in zip(examples, rows, strict=True))
+        case "choice":
+            yield from (_parse_index(example, row) for example, row in zip(examples, rows, strict=True))
+
+
+def _parse_label_text(row: _Row) -> str:
+    if isinstance(row.value, int) and not isinstance(row.value, bool):
+        return str(row.value)
+    return str(_expect(row, str, "the name of a label"))
+
+
+def _look_up(task: Task, known: Mapping[str, str], text: str, row: _Row) -> str:
+    name = known.get(text, known.get(text.strip()))
+    if name is None:
+        shown = ", ".join(list(task.labels)[:10]) + (", …" if len(task.labels) > 10 else "")
+        raise DataError(f"{row.place} predicts {text[:80]!r}, which is no label of the task: it has {shown}")
+    return name
+
+
+def _parse_list(row: _Row, separator: str | None) -> list[str]:
+    """Names from a JSON list, or from a cell."""
+    if isinstance(row.value, str):
+        names = (name.strip() for name in row.value.split(separator))
+        return [name for name in names if name]
+    _expect(row, list, "a list of names")
+    return [str(_expect(_Row(row.place, None, name), str, "a list of names")) for name in row.value]
+
+
+def _parse_tags(task: Task, example: Example, row: _Row) -> tuple[str, ...]:
+    assert isinstance(example, TaggedExample)
+    tags = _parse_list(row, None)
+    if len(tags) != len(example.words):
+        raise DataError(f"{row.place} has {len(tags):,} tags for {len(example.words):,} words: give one for each")
+    known = {name: name for name in task.labels}
+    return tuple(_look_up(task, known, tag, row) for tag in tags)
+
+
+def _parse_number(row: _Row) -> float:
+    try:
+        number = math.nan if isinstance(row.value, bool) else float(row.value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise DataError(f"{row.place} predicts {str(row.value)[:80]!r}, which is not a finite number")
+    return number
+
+
+def _parse_index(example: Example, row: _Row) -> int:
+    """An index from 0 or, as RACE writes it, a letter from A."""
+    assert isinstance(example, ChoiceExample)
+    text = str(row.value).strip()
+    if len(text) == 1 and "A" <= text.upper() <= "Z":
+        index = ord(text.upper()) - ord("A")
+    else:
+        index = int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else -1
+    if not 0 <= index < len(example.options):
+        last = len(example.options) - 1
+        raise DataError(
+            f"{row.place} predicts {text[:80]!r}, which is no option: give 0 to {last}, or A to {chr(ord('A') + last)}"
+        )
+    return index
+
+
+def _expect(row: _Row, type_: type, what: str) -> Any:
+    if not isinstance(row.value, type_):
+        raise DataError(f"{row.place} predicts {str(row.value)[:80]!r}, where {what} must stand")
+    return row.value
+
+
+def _take_null_odds(rows: Sequence[_Row]) -> tuple[float, ...] | None:
+    given = [row for row in rows if NULL_ODDS in row.details]
+    if not given:
+        return None
+    if len(given) < len(rows):
+        place = next(row.place for row in rows if NULL_ODDS not in row.details)
+        raise DataError(f"{place} has no {NULL_ODDS}, though others have: add it")
+    return tuple(_parse_number(_Row(row.place, None, row.details[NULL_ODDS])) for row in rows)

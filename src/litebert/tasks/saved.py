@@ -1,0 +1,42 @@
+"""`SavedTask`: what a fine-tuned folder remembers of its task, in `task.json` beside the weights."""
+
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from litebert.errors import FolderError
+from litebert.folders import read_text
+from litebert.tasks.task import Task
+from litebert.tasks.windows import WindowConfig
+
+__all__ = ["TASK_FILE", "SavedTask", "read_saved_task"]
+
+TASK_FILE = "task.json"
+
+
+class SavedTask(BaseModel):
+    """A task, and how its texts were encoded when the model learnt it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: int = 1
+    task: Task
+    max_length: int
+    windows: WindowConfig | None = None
+    threshold: float | None = None
+    """Questions: above these odds there is no answer; tuned on the development set."""
+
+    def as_files(self) -> dict[str, str]:
+        """The file to put into a model folder."""
+        return {TASK_FILE: self.model_dump_json(indent=2) + "\n"}
+
+
+def read_saved_task(folder: Path) -> SavedTask:
+    """What a folder remembers."""
+    path = folder / TASK_FILE
+    if not path.is_file():
+        raise FolderError(f"{folder} was not fine-tuned by litebert: it has no {TASK_FILE}; run `litebert finetune`")
+    try:
+        return SavedTask.model_validate_json(read_text(path))
+    except ValidationError:
+        raise FolderError(f"{path} was not written by this version of litebert: fine-tune again") from None
