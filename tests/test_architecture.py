@@ -40,7 +40,7 @@ HEAVY: dict[str, tuple[str, ...]] = {
     "pyarrow": ("text/formats.py",),
     "zstandard": ("text/compression.py",),
     "sentencepiece": ("text/",),
-    "matplotlib": ("lab/charts.py",),
+    "matplotlib": ("lab/charts.py", "lab/task_charts.py"),
     "sklearn": ("tasks/metrics.py", "baselines/"),
     "scipy": ("tasks/metrics.py", "baselines/"),
     # Those that no module needs yet.

@@ -119,6 +119,19 @@ def test_samples_show_how_guesses_change(tmp_path: Path) -> None:
     assert page.text.count("cat 21.0 % ✓") == 3
 
 
+def test_a_piece_that_is_a_space_can_be_seen(tmp_path: Path) -> None:
+    row = {"text": "a[MASK]b", "answer": "▁", "guesses": [["▁", 0.5], [" ", 0.25]]}
+    text = Page(render(tmp_path, [{"kind": "samples", "step": 1, "samples": [row]}])).text
+    for shown in ("right: ␣", "␣ 50.0 % ✓", "␣ 25.0 %"):
+        assert shown in text
+
+
+def test_a_run_is_called_by_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "mini").mkdir()
+    for folder, name in ((tmp_path / "large", "large"), (tmp_path / "mini" / "run", "mini")):
+        assert f"<h1>Pretraining run {name}</h1>" in render_report(read_run(write_run(folder, [])))
+
+
 def test_a_killed_run_says_how_to_go_on(tmp_path: Path) -> None:
     run = read_run(write_run(tmp_path / "run", normal_rows()[:-1], tail='{"kind": "step", "st'))
     assert (run.state, run.num_damaged, run.last["step"]) == ("running or cut off", 0, 400)

@@ -6,7 +6,10 @@ import sys
 
 import typer
 
+from litebert.cli import answers as answers
+from litebert.cli import compare as compare
 from litebert.cli import corpus as corpus
+from litebert.cli import finetune as finetune
 from litebert.cli import inference as inference
 from litebert.cli import models as models
 from litebert.cli import pretrain as pretrain

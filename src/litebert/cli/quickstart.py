@@ -17,14 +17,14 @@ from litebert.cli.options import Sources
 from litebert.errors import RequestError
 from litebert.folders import lock_folder, remove_abandoned
 
-__all__ = ["quickstart"]
+__all__ = ["example_task", "quickstart"]
 
 _QUESTIONS = (
     "this function [MASK] a list of all files in the directory.",
     "if the argument is not given, the [MASK] value is used.",
     "see the [MASK] page for more information.",
 )
-_CONTENTS = ("tokenizer", "corpus", "run")
+_CONTENTS = ("tokenizer", "corpus", "run", "libraries", "compared")
 _DOCUMENTATION = "Read the English documentation on this machine, and learn a vocabulary from it."
 _MARK = ".litebert-quickstart"
 
@@ -35,14 +35,16 @@ def quickstart(
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder for all that is made.")] = Path("quickstart"),
     budget: Annotated[str, typer.Option(help="How long to pretrain.")] = "4m",
     vocab_size: Annotated[int, typer.Option(help="Pieces of the vocabulary.")] = 8000,
+    tune: Annotated[str, typer.Option(help="How long to fine-tune, with and without pretraining.")] = "35s",
 ) -> None:
-    """From nothing to a trained encoder: text, tokenizer, corpus, check, pretraining, questions, report."""
+    """From nothing to a trained encoder: text, tokenizer, corpus, check, pretraining, questions, a task, reports."""
     from litebert.lab.quantities import parse_duration
 
-    parse_duration(budget)  # a wrong one is better said now
+    for given in (budget, tune):
+        parse_duration(given)  # a wrong one is better said now
     held = _take_folder(out)
     begun = time.monotonic()
-    tokenizer, corpus, run = (str(out / name) for name in _CONTENTS)
+    tokenizer, corpus, run, libraries, compared = (str(out / name) for name in _CONTENTS)
     text = sources or ["builtin:documentation"]
     _do("Read the text, and learn a vocabulary from it." if sources else _DOCUMENTATION)
     _run("tokenizer", "train", *text, "--vocab-size", str(vocab_size), "--out", tokenizer)
@@ -54,7 +56,13 @@ def quickstart(
     _run("pretrain", corpus, "--model", "albert-mini", "--budget", budget, "--out", run)
     _do("Ask it for missing words.")
     _run("fill-mask", f"{run}/model", *_QUESTIONS, "--top", "3")
-    _conclude(run, corpus, time.monotonic() - begun)
+    if not sources:
+        _do("Write a task: which library does a paragraph of documentation belong to?")
+        _run("example-task", "--out", libraries)
+        _do("Fine-tune the encoder for it, and see what simpler means and random weights get.")
+        files = ("--dev", f"{libraries}/dev.jsonl", "--test", f"{libraries}/test.jsonl")
+        _run("compare", f"{libraries}/train.jsonl", *files, "--model", run, "--budget", tune, "--out", compared)
+    _conclude(out, bool(sources), time.monotonic() - begun)
     os.close(held)
 
 
@@ -93,12 +101,26 @@ def _run(*words: str) -> None:
         raise typer.Exit(code if code > 0 else 128 - code)
 
 
-def _conclude(run: str, corpus: str, seconds: float) -> None:
+def _conclude(out: Path, own_text: bool, seconds: float) -> None:
     from litebert.lab.quantities import format_duration
 
+    run = out / "run"
     _do(f"Done in {format_duration(seconds)}.")
-    typer.echo(f"Look at {run}/report.html in a browser. The model is {run}/model; transformers opens it, too.\n")
+    pages = f"{run}/report.html" if own_text else f"{run}/report.html and {out}/compared/compare.html"
+    typer.echo(f"Look at {pages} in a browser. The model is {run}/model; transformers opens it, too.\n")
     typer.echo("Three commands to go on with:")
-    typer.echo(f"  litebert pretrain {corpus} --budget 30m --out longer-run")
+    typer.echo(f"  litebert pretrain {out}/corpus --budget 30m --out longer-run")
     typer.echo("  litebert tokenizer train YOUR-TEXT/ --out my-tokenizer    # then prepare, lint, pretrain as above")
-    typer.echo(f"  litebert fill-mask {run}/model 'your own text with a [MASK] in it'")
+    typer.echo(f"  litebert finetune YOUR-TABLE.csv --text COLUMN --label COLUMN --model {run}")
+
+
+@app.command("example-task", epilog="Example:  litebert example-task --out libraries")
+def example_task(
+    out: Annotated[Path, typer.Option("--out", "-o", help="A folder for train.jsonl, dev.jsonl and test.jsonl.")],
+) -> None:
+    """Write a small task to try things on: which library does a paragraph of documentation belong to?"""
+    from litebert.tasks.embedded import collect_libraries, write_library_task
+    from litebert.text.documentation import documents
+
+    sizes = write_library_task(out, collect_libraries(documents()))
+    typer.echo(f"{out}: " + ", ".join(f"{size:,} paragraphs in {split}.jsonl" for split, size in sizes.items()))

@@ -1,13 +1,15 @@
-"""The look of a report: its style sheet, and the charts of a pretraining run as SVG that stands inside the page.
+"""Charts as SVG that stands inside a page: what all charts share, and those of a pretraining run.
 
-This is the only module that knows matplotlib. What it draws takes the colour of the text around it, so that it can be
-read on light and on dark paper, and is the same to the byte whenever it is drawn of the same numbers.
+Only this module and `task_charts` know matplotlib. What they draw takes the colour of the text around it, so that it
+can be read on light and on dark paper, and is the same to the byte whenever it is drawn of the same numbers.
 """
 
+import contextlib
 import io
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -18,46 +20,40 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from litebert.lab.quantities import format_count
 
-__all__ = ["PAGE_STYLE", "Chart", "draw_charts"]
-
-PAGE_STYLE = """
-:root { color-scheme: light dark; --ink: #1c1e21; --soft: #62676e; --paper: #f5f5f3; --card: #fff; --line: #dcdcd8;
-  --good: #1a7f4b; --bad: #b3471b; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e6e6e3; --soft: #a0a5ab; --paper: #16181a; --card: #1f2225;
-  --line: #35393d; --good: #5cc48d; --bad: #f0915f; } }
-* { box-sizing: border-box; overflow-wrap: anywhere; }
-body { max-width: 70rem; margin: 0 auto; padding: 1.5rem 1rem 4rem; background: var(--paper); color: var(--ink);
-  font: 16px/1.5 system-ui, sans-serif; }
-h1 { font-size: 1.6rem; line-height: 1.2; margin: 0; } h2 { font-size: 1.15rem; margin: 2.2rem 0 .7rem; }
-h3 { font-size: .95rem; margin: 0 0 .4rem; } p { margin: .3rem 0; } summary { cursor: pointer; margin: .75rem 0 .5rem; }
-.cards, .charts { display: grid; gap: .75rem; grid-template-columns: repeat(auto-fit, minmax(min(46%, 14rem), 1fr)); }
-.cards { margin-top: 1.2rem; } .charts { grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); }
-.cards > *, figure, .sheet { background: var(--card); border: 1px solid var(--line); border-radius: .5rem; margin: 0;
-  padding: .8rem 1rem; min-width: 0; overflow-x: auto; }
-figcaption, small { display: block; color: var(--soft); font-size: .85rem; line-height: 1.4; }
-.cards b { display: block; font-size: 1.6rem; line-height: 1.3; } .open { color: var(--bad); }
-.finished, .right { color: var(--good); font-weight: 600; } .soft { color: var(--soft); font-weight: 400; }
-figure svg { display: block; width: 100%; height: auto; } table { border-collapse: collapse; font-size: .875rem; }
-th, td { text-align: left; vertical-align: top; padding: .35rem 1.5rem .35rem 0; border-top: 1px solid var(--line); }
-tr:first-child > * { border-top: 0; } th { font-weight: 600; color: var(--soft); white-space: nowrap; }
-.guesses td { white-space: nowrap; } .guesses td:first-child { min-width: 13rem; white-space: normal; }
-"""
+__all__ = [
+    "BLUE",
+    "INK",
+    "ORANGE",
+    "Chart",
+    "begin_chart",
+    "draw_charts",
+    "drawing",
+    "finish_chart",
+    "format_share",
+    "is_known",
+    "limit_values",
+    "mark_levels",
+    "plot_noisy",
+    "plot_points",
+    "take_points",
+]
 
 Row = Mapping[str, float]
 Points = list[tuple[float, float]]
 
-_INK = "#010203"  # stands for the colour of the text; the page's own takes its place
-_BLUE, _ORANGE = "#3d7fd9", "#e07b28"  # mid-tones: both are clear on white and on near-black
+INK = "#010203"  # stands for the colour of the text; the page's own takes its place
+BLUE, ORANGE = "#3d7fd9", "#e07b28"  # mid-tones: both are clear on white and on near-black
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
+    "text.parse_math": False,  # a dollar in a name is a dollar
     "font.size": 10.0,
-    **dict.fromkeys(("axes.edgecolor", "axes.labelcolor", "text.color", "xtick.color", "ytick.color"), _INK),
+    **dict.fromkeys(("axes.edgecolor", "axes.labelcolor", "text.color", "xtick.color", "ytick.color"), INK),
     "axes.spines.top": False,
     "axes.spines.right": False,
     **dict.fromkeys(("axes.linewidth", "xtick.major.width", "ytick.major.width", "grid.linewidth"), 0.6),
     "axes.grid": True,
     "axes.grid.axis": "y",
-    "grid.color": _INK,
+    "grid.color": INK,
     "grid.alpha": 0.12,
     "axes.xmargin": 0.015,
     "lines.linewidth": 1.8,
@@ -92,11 +88,20 @@ def draw_charts(
 ) -> list[Chart]:
     """Draw whatever the rows have numbers for; the baselines are how often simple guessers are right."""
     guessers = {name: baselines[key] for key, name in _GUESSERS.items() if key in baselines}
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()  # a reader's own settings would make another report of the same run
-        matplotlib.rcParams.update(_STYLE)
+    with drawing():
         charts = _draw_all(steps, _thin(evaluations), guessers, sentence_task)
     return [chart for chart in charts if chart is not None]
+
+
+@contextlib.contextmanager
+def drawing() -> Iterator[None]:
+    """The settings that charts are drawn with; a reader's own would make another report of the same run."""
+    with matplotlib.rc_context(), warnings.catch_warnings():
+        # The reader's browser chooses fonts; that those here lack a character does not matter.
+        warnings.filterwarnings("ignore", message="Glyph .* missing")
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(_STYLE)
+        yield
 
 
 def _draw_all(
@@ -111,7 +116,7 @@ def _draw_all(
         _draw_accuracy(evaluations, "sentence_accuracy", f"{sentence_task} right", {"coin": 0.5}, held_out, clock),
         _draw_steps(steps, "learning_rate", "Learning rate", lambda rate, _: f"{rate:.3g}", clock),
         _draw_steps(steps, "tokens_per_second", "Tokens per second", lambda rate, _: format_count(rate), clock),
-        _draw_steps(steps, "hardware_share", "Share of the hardware's rate", _format_share, clock),
+        _draw_steps(steps, "hardware_share", "Share of the hardware's rate", format_share, clock),
     ]
 
 
@@ -129,15 +134,15 @@ def _draw_loss(steps: Sequence[Row], evaluations: Sequence[Row]) -> Chart | None
     # Held-out loss is known for words alone; the total of training, sentences included, would not compare with it.
     key = "words_loss" if any("words_loss" in row for row in steps) else "loss"
     across = "tokens" if any("tokens" in row for row in steps) else "step"
-    trained, held_out = _take(steps, across, key), _take(evaluations, across, "words_loss")
-    if not any(map(_is_known, trained)) and not any(map(_is_known, held_out)):
+    trained, held_out = take_points(steps, across, key), take_points(evaluations, across, "words_loss")
+    if not any(map(is_known, trained)) and not any(map(is_known, held_out)):
         return None
-    figure, axes = _begin()
+    figure, axes = begin_chart()
     if trained:
-        _plot_noisy(axes, trained, "training")
+        plot_noisy(axes, trained, "training")
     if held_out:
-        axes.plot(*_split(held_out), color=_ORANGE, label="held-out", marker=_choose_marker(held_out), markersize=3.5)
-    _limit(axes, [value for _, value in trained + held_out], from_zero=False)
+        axes.plot(*_split(held_out), color=ORANGE, label="held-out", marker=_choose_marker(held_out), markersize=3.5)
+    limit_values(axes, [value for _, value in trained + held_out], from_zero=False)
     several = _mark_stages(axes, steps, across)
     axes.legend(loc="best")
     axes.set_xlabel("tokens seen in training" if across == "tokens" else "steps")
@@ -146,44 +151,44 @@ def _draw_loss(steps: Sequence[Row], evaluations: Sequence[Row]) -> Chart | None
     caption = "The thin line is what single steps gave, the thick one is smoothed."
     if several:
         caption += " Upright lines: a new stage, with its depth × length."
-    return _finish(figure, "Loss on hidden words" if key == "words_loss" else "Loss", caption)
+    return finish_chart(figure, "Loss on hidden words" if key == "words_loss" else "Loss", caption)
 
 
 def _draw_accuracy(
     evaluations: Sequence[Row], key: str, title: str, guessers: Mapping[str, float], caption: str, clock: _Clock
 ) -> Chart | None:
-    points = _take(evaluations, "seconds", key, clock.seconds)
-    if not any(map(_is_known, points)):
+    points = take_points(evaluations, "seconds", key, clock.seconds)
+    if not any(map(is_known, points)):
         return None
-    figure, axes = _begin()
-    axes.plot(*_split(points), color=_ORANGE, marker=_choose_marker(points), markersize=3.5)
-    values = [value for _, value in filter(_is_known, points)] + list(guessers.values())
+    figure, axes = begin_chart()
+    plot_points(axes, points, ORANGE)
+    values = [value for _, value in filter(is_known, points)] + list(guessers.values())
     low = 0.0 if min(values) < 0.4 else min(values) - 0.05
     high = max(*values, low + 0.02)
     axes.set_ylim(low, high + 0.08 * (high - low))
-    _mark_guessers(axes, guessers)
+    mark_levels(axes, guessers)
     axes.set_xlabel(f"{clock.name} of training")
     axes.set_ylabel("share that is right")
-    axes.yaxis.set_major_formatter(FuncFormatter(_format_share))
-    return _finish(figure, title, caption)
+    axes.yaxis.set_major_formatter(FuncFormatter(format_share))
+    return finish_chart(figure, title, caption)
 
 
 def _draw_steps(
     steps: Sequence[Row], key: str, title: str, form: Callable[[float, int | None], str], clock: _Clock
 ) -> Chart | None:
-    points = _take(steps, "seconds", key, clock.seconds)
-    if not any(map(_is_known, points)):
+    points = take_points(steps, "seconds", key, clock.seconds)
+    if not any(map(is_known, points)):
         return None
-    figure, axes = _begin()
+    figure, axes = begin_chart()
     if key == "learning_rate":
-        axes.plot(*_split(points), color=_BLUE, marker=_choose_marker(points), markersize=3.5)
+        plot_points(axes, points, BLUE)
     else:
-        _plot_noisy(axes, points)
-    _limit(axes, [value for _, value in points], from_zero=True)
+        plot_noisy(axes, points)
+    limit_values(axes, [value for _, value in points], from_zero=True)
     axes.set_xlabel(f"{clock.name} of training")
     axes.set_ylabel(title.lower())
     axes.yaxis.set_major_formatter(FuncFormatter(form))
-    return _finish(figure, title, "")
+    return finish_chart(figure, title, "")
 
 
 def _thin(rows: Sequence[Row]) -> list[Row]:
@@ -196,7 +201,7 @@ def _choose_clock(rows: Sequence[Row]) -> _Clock:
     return _Clock("hours", 3600.0) if longest > _LONG_RUN else _Clock("minutes", 60.0)
 
 
-def _take(rows: Sequence[Row], across: str, key: str, unit: float = 1.0) -> Points:
+def take_points(rows: Sequence[Row], across: str, key: str, unit: float = 1.0) -> Points:
     """Points of a line; a value that was no number makes a gap, one that no row has makes no line."""
     if not any(key in row for row in rows):
         return []
@@ -207,7 +212,8 @@ def _split(points: Points) -> tuple[list[float], list[float]]:
     return [place for place, _ in points], [value for _, value in points]
 
 
-def _is_known(point: tuple[float, float]) -> bool:
+def is_known(point: tuple[float, float]) -> bool:
+    """Whether a point has a value."""
     return math.isfinite(point[1])
 
 
@@ -216,8 +222,9 @@ def _choose_marker(points: Points) -> str:
     return "o" if len(points) <= 40 else ""
 
 
-def _begin() -> tuple[Figure, Axes]:
-    figure = Figure(figsize=_SIZE, layout="constrained")
+def begin_chart(height: float = _SIZE[1]) -> tuple[Figure, Axes]:
+    """An empty drawing as wide as all of them; the height is in inches."""
+    figure = Figure(figsize=(_SIZE[0], height), layout="constrained")
     axes = figure.add_subplot()
     axes.set_axisbelow(True)
     axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
@@ -225,13 +232,19 @@ def _begin() -> tuple[Figure, Axes]:
     return figure, axes
 
 
-def _plot_noisy(axes: Axes, points: Points, label: str = "") -> None:
+def plot_points(axes: Axes, points: Points, color: str, label: str = "") -> None:
+    """Draw a line through points."""
+    axes.plot(*_split(points), color=color, label=label, marker=_choose_marker(points), markersize=3.5)
+
+
+def plot_noisy(axes: Axes, points: Points, label: str = "") -> None:
+    """Draw points that scatter as a thin line, and a smoothed one upon it."""
     places, values = _split(points)
-    axes.plot(places, values, color=_BLUE, alpha=0.35, linewidth=0.7, marker=_choose_marker(points), markersize=2.5)
-    axes.plot(places, _smooth(values), color=_BLUE, label=label)
+    axes.plot(places, values, color=BLUE, alpha=0.35, linewidth=0.7, marker=_choose_marker(points), markersize=2.5)
+    axes.plot(places, _smooth(values), color=BLUE, label=label)
 
 
-def _limit(axes: Axes, values: list[float], from_zero: bool) -> None:
+def limit_values(axes: Axes, values: list[float], from_zero: bool) -> None:
     """Show all values, unless a few are so far out that the others would lie flat on the ground."""
     known = sorted(filter(math.isfinite, values))
     usual = known[int(0.98 * (len(known) - 1))]
@@ -241,15 +254,15 @@ def _limit(axes: Axes, values: list[float], from_zero: bool) -> None:
     axes.set_ylim(low if from_zero else low - margin, high + margin)
 
 
-def _mark_guessers(axes: Axes, guessers: Mapping[str, float]) -> None:
+def mark_levels(axes: Axes, guessers: Mapping[str, float], form: Callable[[float], str] | None = None) -> None:
     """Draw a dashed line for each, with its name beside the axes, where no curve can run through it."""
     low, high = axes.get_ylim()
     free_from = low
     for name, value in sorted(guessers.items(), key=lambda guesser: guesser[1]):
-        axes.axhline(value, color=_INK, alpha=0.55, linewidth=1.0, dashes=(4, 3))
+        axes.axhline(value, color=INK, alpha=0.55, linewidth=1.0, dashes=(4, 3))
         free_from = max(value, free_from)
         place = axes.get_yaxis_transform()
-        axes.text(1.01, free_from, f"{name}\n{_format_share(value)}", transform=place, va="center", fontsize=9)
+        axes.text(1.01, free_from, f"{name}\n{(form or format_share)(value)}", transform=place, va="center", fontsize=9)
         free_from += 0.16 * (high - low)  # two lines of text
 
 
@@ -266,18 +279,19 @@ def _mark_stages(axes: Axes, steps: Sequence[Row], across: str) -> bool:
     free_from = left
     for number, (place, shape) in enumerate(stages):
         if number:
-            axes.axvline(place, color=_INK, alpha=0.3, linewidth=0.8)
+            axes.axvline(place, color=INK, alpha=0.3, linewidth=0.8)
         if place >= free_from:
             axes.text(place, 1.015, shape, transform=axes.get_xaxis_transform(), fontsize=8.5)
             free_from = place + (0.02 + 0.018 * len(shape)) * (right - left)
     return True
 
 
-def _format_share(share: float, _: int | None = None) -> str:
+def format_share(share: float, _: int | None = None) -> str:
+    """A share in percent, as axes show it."""
     return f"{100 * share:.3g} %"
 
 
-def _finish(figure: Figure, title: str, caption: str) -> Chart:
+def finish_chart(figure: Figure, title: str, caption: str) -> Chart:
     """Write the drawing as part of a page: no header, no date, and ids that no other drawing has."""
     name = re.sub(r"[^a-z]+", "-", title.lower())
     buffer = io.StringIO()
@@ -286,6 +300,6 @@ def _finish(figure: Figure, title: str, caption: str) -> Chart:
     svg = buffer.getvalue()
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
     svg = re.sub(r' xmlns(:xlink)?="[^"]*"', "", svg).replace("xlink:href=", "href=")
-    svg = re.sub(r'(\bid="|\burl\(#|\bhref="#)', rf"\1{name}-", svg).replace(_INK, "currentColor")
+    svg = re.sub(r'(\bid="|\burl\(#|\bhref="#)', rf"\1{name}-", svg).replace(INK, "currentColor")
     size = re.sub(r'<svg width="[^"]*" height="[^"]*"', f'<svg role="img" aria-label="{title}"', svg, count=1)
     return Chart(title, caption, size.strip())

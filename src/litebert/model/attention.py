@@ -55,7 +55,18 @@ def gather_rows(hidden: Tensor, positions: Tensor) -> Tensor:
 
 
 class SelfAttention(nn.Module):
-    """Multi-head self-attention, then residual and LayerNorm."""
+    """Multi-head self-attention, then residual and LayerNorm.
+
+    A head weighs what it sees by the softmax of query · key, divided by the root of its size. Where these products are
+    112 and 96 and a head has 64 numbers, it looks at the former with a weight of 0.88 and at the latter with 0.12:
+
+    >>> key = torch.tensor([112.0, 96.0]) / 64
+    >>> keys = key[None, None, :, None].expand(1, 1, 2, 64)
+    >>> shown = torch.eye(2)[None, None]
+    >>> weights = F.scaled_dot_product_attention(torch.ones(1, 1, 1, 64), keys, shown).flatten()
+    >>> [round(weight, 2) for weight in weights.tolist()]
+    [0.88, 0.12]
+    """
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()

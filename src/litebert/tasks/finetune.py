@@ -16,7 +16,7 @@ from litebert.presets import PRESETS
 from litebert.tasks.config import FinetuneConfig
 from litebert.tasks.encoding import encode
 from litebert.tasks.job import Finetuning, Split
-from litebert.tasks.metrics import majority_score
+from litebert.tasks.metrics import gold_answer, majority_score
 from litebert.tasks.task import Dataset, Example, Task
 from litebert.tasks.windows import WindowConfig
 from litebert.text.tokenizer import Tokenizer
@@ -124,6 +124,10 @@ def finetune(
     train, dev = data.splits.get("train"), data.splits.get("dev")
     if not train:
         raise RequestError(f"{config.task.name} has no training examples here: nothing can be learnt from them")
+    unlabelled = next((example for example in train if gold_answer(example) is None), None)
+    if unlabelled is not None:
+        name = unlabelled.place or f"training example {unlabelled.id!r}"
+        raise RequestError(f"{name} has no label to learn: add it, or leave such examples out")
     undertaking = Undertaking(
         kind="fine-tuning",
         config=config,
@@ -176,7 +180,7 @@ def make_model(config: FinetuneConfig, fresh: bool = True) -> Model:
     torch.manual_seed(config.train.seed)
     if config.begin_from is None or not fresh:
         return Model(config.model, config.head)
-    pretrained = Model.from_pretrained(config.begin_from, config.head, labels=config.model.labels or None)
+    pretrained = Model.from_pretrained(config.begin_from, config.head, labels=config.model.labels)
     model = Model(config.model, config.head)  # dropout is the task's
     model.load_state_dict(pretrained.state_dict())
     return model

@@ -1,5 +1,6 @@
 """`Finetuning`: a task as a job for the training loop."""
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -131,12 +132,14 @@ class Finetuning:
             windows=config.windows,
             threshold=state.scores.get("threshold"),
         )
-        write_folder(
-            folder,
-            config.model,
-            config.head,
-            tensors,
-            self.tokenizer,
-            about=describe_task(config, state, len(self.train.examples)),
-            extra_files=saved.as_files(),
-        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what transformers cannot open is on the card; once is enough
+            write_folder(
+                folder,
+                config.model,
+                config.head,
+                tensors,
+                self.tokenizer,
+                about=describe_task(config, state, len(self.train.examples)),
+                extra_files=saved.as_files(),
+            )

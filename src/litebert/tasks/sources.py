@@ -13,7 +13,7 @@ from litebert.tasks.squad import SQUAD, read_squad, read_squad_folder
 from litebert.tasks.table import check_labels, guess_kind, make_task, read_table
 from litebert.tasks.task import Columns, Dataset, Example, Kind, Task, TextExample
 
-__all__ = ["OFFICIAL", "OwnData", "hold_out", "read_examples", "read_official", "read_own"]
+__all__ = ["OFFICIAL", "OwnData", "hold_out", "read_examples", "read_labelled", "read_official", "read_own"]
 
 OFFICIAL: dict[str, Task] = {**GLUE, **SQUAD, **RACE}
 """Tasks with official files, by name."""
@@ -79,6 +79,18 @@ def read_examples(task: Task, file: Path, with_labels: bool, skip_bad: bool = Fa
     return table.examples, table.num_skipped
 
 
+def read_labelled(
+    file: Path, kind: Kind | None, columns: Columns, skip_bad: bool = False
+) -> tuple[Task, list[Example], int]:
+    """Read one of a user's own files with answers, and make a task of what is in it."""
+    if not file.is_file():
+        raise RequestError(f"{str(file)!r} is neither a file nor a task: tasks are {', '.join(OFFICIAL)}")
+    chosen = kind or guess_kind(file, columns)
+    table = read_table(file, chosen, columns, skip_bad=skip_bad)
+    task = make_task(file.name.partition(".")[0], chosen, columns, table.examples)
+    return task, table.examples, table.num_skipped
+
+
 def _read_official_file(task: Task, file: Path, skip_bad: bool) -> tuple[list[Example], int]:
     """A file of an official task tells by its name which split it is."""
     stem = file.name.partition(".")[0].lower().removeprefix("msr_paraphrase_")
@@ -102,8 +114,8 @@ def hold_out(examples: Sequence[Example], seed: int = 0) -> tuple[list[Example],
         example = examples[number]
         label = example.label if isinstance(example, TextExample) and isinstance(example.label, str) else None
         groups.setdefault(label, []).append(number)
-    share = wanted / len(examples)
-    held = {number for group in groups.values() for number in group[: round(share * len(group))]}
-    held = held or {int(order[0])}
+    # Where each example stands in its class, from 0 to 1: those below some bound are the same part of every class.
+    places = {number: (at + 0.5) / len(group) for group in groups.values() for at, number in enumerate(group)}
+    held = set(sorted(order.tolist(), key=places.__getitem__)[:wanted])
     rest = [example for number, example in enumerate(examples) if number not in held]
     return rest, [examples[number] for number in sorted(held)]

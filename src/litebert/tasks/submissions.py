@@ -20,6 +20,7 @@ from litebert.tasks.task import Example, Task
 __all__ = [
     "NULL_ODDS",
     "label_separator",
+    "render_rows",
     "write_glue_submission",
     "write_predictions",
     "write_squad_predictions",
@@ -54,15 +55,7 @@ def write_predictions(
     In TSV, tabs and line ends within a value become spaces; several labels stand as in the task's own tables, tags
     with spaces between them, and lists as JSON.
     """
-    _check_lengths(examples, answers, details)
-    records: list[dict[str, Any]] = []
-    for number, (example, answer) in enumerate(zip(examples, answers, strict=True)):
-        record = {"id": example.id, "prediction": _to_plain(answer)}
-        gold = gold_answer(example)
-        record |= {} if gold is None else {"label": _to_plain(gold)}
-        more = details[number] if details is not None else {}
-        assert not more.keys() & {"id", "prediction", "label"}
-        records.append(record | {key: _to_plain(value) for key, value in more.items()})
+    records = _make_records(examples, answers, details)
     if file.suffix in (".jsonl", ".ndjson"):
         lines = [json.dumps(record, ensure_ascii=False, allow_nan=False) for record in records]
     elif file.suffix == ".tsv":
@@ -72,6 +65,29 @@ def write_predictions(
     else:
         raise RequestError(f"predictions are written as .jsonl or .tsv: give {file} one of these endings")
     _write_whole(file, "".join(line + "\n" for line in lines))
+
+
+def render_rows(
+    examples: Sequence[Example], answers: Sequence[Any], details: Sequence[Mapping[str, Any]] | None = None
+) -> list[str]:
+    """The same as JSON lines in memory, for standard output."""
+    records = _make_records(examples, answers, details)
+    return [json.dumps(record, ensure_ascii=False, allow_nan=False) for record in records]
+
+
+def _make_records(
+    examples: Sequence[Example], answers: Sequence[Any], details: Sequence[Mapping[str, Any]] | None
+) -> list[dict[str, Any]]:
+    _check_lengths(examples, answers, details)
+    records: list[dict[str, Any]] = []
+    for number, (example, answer) in enumerate(zip(examples, answers, strict=True)):
+        record = {"id": example.id, "prediction": _to_plain(answer)}
+        gold = gold_answer(example)
+        record |= {} if gold is None else {"label": _to_plain(gold)}
+        more = details[number] if details is not None else {}
+        assert not more.keys() & {"id", "prediction", "label"}
+        records.append(record | {key: _to_plain(value) for key, value in more.items()})
+    return records
 
 
 def write_glue_submission(

@@ -55,6 +55,7 @@ class News:
     step: int
     progress: float
     seconds: float
+    tokens: int
     meter: dict[str, Any]
     """Means and rates of the last few steps; empty before the first reading."""
     scores: dict[str, float]

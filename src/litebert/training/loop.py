@@ -180,7 +180,7 @@ class Trainer:
             self._write_when_due(stage)
             is_best = self._evaluate_when_due()
             if on_step is not None:
-                on_step(News(state.step, self.progress, state.seconds, self.meter.latest, state.scores))
+                on_step(News(state.step, self.progress, state.seconds, state.tokens, self.meter.latest, state.scores))
             if asked:
                 self.tell("interrupted", f"asked to stop at step {state.step:,}")
                 self.save()
@@ -289,9 +289,10 @@ class Trainer:
         if samples:
             self.book.write("samples", self.state.step, seconds=self.state.seconds, samples=samples)
         is_best = score is not None and (self.state.best is None or score > self.state.best)
-        self.state.unimproved = 0 if is_best else self.state.unimproved + 1
         if is_best:
-            self.state.best = score
+            self.state.best, self.state.unimproved = score, 0
+        elif score is not None:  # without one there is nothing to wait for
+            self.state.unimproved += 1
         return is_best
 
     @property

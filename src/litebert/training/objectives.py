@@ -38,7 +38,9 @@ def count_pairs(batch: Batch) -> int:
 def count_labels(batch: Batch) -> int:
     """Labels of a task: texts, tags, questions; of texts with several classes, each class is asked about."""
     labels = batch.start_positions if batch.labels is None else batch.labels
-    return 0 if labels is None else int((labels != NO_LABEL).sum())
+    if labels is None:
+        return 0
+    return labels.numel() if labels.is_floating_point() else int((labels != NO_LABEL).sum())
 
 
 def masked_lm_loss(output: ModelOutput, batch: Batch, total: float | None = None) -> Tensor:

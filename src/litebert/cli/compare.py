@@ -1,0 +1,111 @@
+"""`litebert compare`: the ladder of baselines and an encoder, on the same examples, in one table."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from litebert.cli.app import app
+from litebert.cli.options import Json, SkipBad, print_json
+from litebert.cli.task_data import (
+    Data,
+    Dev,
+    IdColumn,
+    KindName,
+    LabelColumn,
+    OptionColumns,
+    PairColumn,
+    TaskOrFile,
+    Test,
+    TextColumn,
+    make_columns,
+    read_data,
+)
+
+if TYPE_CHECKING:
+    from litebert.training.job import News
+
+__all__ = ["compare"]
+
+
+@app.command(
+    epilog="Examples:  litebert compare reviews.csv --text review --label stars --model my-run\n\n"
+    "litebert compare sst-2 --data glue/SST-2 --model my-run --seeds 5 --lr 2e-4 --epochs 2"
+)
+def compare(
+    task: TaskOrFile,
+    model: Annotated[str, typer.Option("--model", "-m", help="The encoder: a run, a model folder or a hub name.")],
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="A folder for the runs, table and page.")] = None,
+    data: Data = None,
+    dev: Dev = None,
+    test: Test = None,
+    kind: KindName = None,
+    text: TextColumn = "text",
+    pair: PairColumn = None,
+    label: LabelColumn = "label",
+    options: OptionColumns = None,
+    id_: IdColumn = None,
+    split: Annotated[str | None, typer.Option(help="Score on this split; dev, or test for your own data.")] = None,
+    rungs: Annotated[
+        str | None, typer.Option(help="Only these rungs, such as tf-idf,pretrained encoder; all if not given.")
+    ] = None,
+    epochs: Annotated[float | None, typer.Option(min=0.001, help="How often the encoder sees each example.")] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="Train the encoder for so many steps instead.")] = None,
+    budget: Annotated[str | None, typer.Option(help="Train the encoder for this time instead.")] = None,
+    lr: Annotated[float | None, typer.Option(help="Peak of the encoder's learning rate.")] = None,
+    batch: Annotated[int | None, typer.Option(min=1, help="Examples in a step.")] = None,
+    max_length: Annotated[int | None, typer.Option(min=8, help="Tokens of a row.")] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Seeds of the encoder; the table has the median.")] = 1,
+    skip_bad: SkipBad = False,
+    as_json: Json = False,
+) -> None:
+    """Run the ladder: majority, bag of words, tf-idf, word2vec, n-grams, an encoder from scratch, and yours."""
+    from litebert.runtime import prepare_process
+
+    prepare_process()
+    from litebert.cli.progress import showing_progress
+    from litebert.lab.compare import Contest, choose_split
+    from litebert.lab.compare import compare as run_ladder
+    from litebert.lab.compare_report import render_comparison_text, write_comparison
+    from litebert.lab.quantities import parse_duration
+    from litebert.tasks.finetune import configure, open_encoder
+
+    dataset = read_data(task, data, dev, test, kind, make_columns(text, pair, label, options, id_), skip_bad)
+    shape, tokenizer, place = open_encoder(model)
+    config = configure(
+        dataset.task,
+        len(dataset.splits.get("train", ())),
+        shape,
+        place,
+        steps=steps,
+        epochs=epochs,
+        seconds=None if budget is None else parse_duration(budget),
+        batch_size=batch,
+        lr=lr,
+        max_length=max_length,
+    )
+    folder = out or Path(f"{dataset.task.name}-compared")
+    folder.mkdir(parents=True, exist_ok=True)
+    contest = Contest(dataset, choose_split(dataset, split), config, tokenizer, folder, seeds)
+    wanted = None if rungs is None else [name.strip() for name in rungs.split(",")]
+    with showing_progress("comparing", 1000, as_json, fill=False) as show:
+        current = ""
+
+        def on_message(words: str) -> None:
+            nonlocal current
+            current = words
+            show(0, words)
+
+        def on_step(news: "News") -> None:
+            show(round(1000 * news.progress), f"{current} step {news.step:,}")
+
+        rows: list[dict[str, Any]] = run_ladder(contest, wanted, on_message=on_message, on_step=on_step)
+    score = dataset.task.score
+    title = f"{dataset.task.name}: {len(contest.examples):,} examples of {contest.split}"
+    page = write_comparison(folder / "compare.html", title, rows, score)
+    if as_json:
+        print_json({"task": dataset.task.name, "split": contest.split, "score": score, "rows": rows})
+        return
+    typer.echo(title)
+    typer.echo(render_comparison_text(rows, score))
+    typer.echo(f"The page is {page}.")

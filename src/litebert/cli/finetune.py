@@ -1,0 +1,225 @@
+"""`litebert finetune`: from an encoder and examples to a model that answers."""
+
+import json
+import os
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from litebert.cli.app import app
+from litebert.cli.options import Json, SkipBad, print_json, said_bad
+from litebert.cli.task_data import (
+    Data,
+    Dev,
+    IdColumn,
+    KindName,
+    LabelColumn,
+    OptionColumns,
+    PairColumn,
+    TaskOrFile,
+    Test,
+    TextColumn,
+    make_columns,
+    read_data,
+)
+from litebert.errors import LitebertError, RequestError
+
+if TYPE_CHECKING:
+    from litebert.tasks.config import FinetuneConfig
+    from litebert.tasks.task import Dataset
+    from litebert.text.tokenizer import Tokenizer
+    from litebert.training.job import News, Outcome
+
+__all__ = ["finetune", "train_one"]
+
+
+@app.command(
+    epilog="Examples:  litebert finetune sst-2 --data glue/SST-2 --model my-run --epochs 3 --lr 2e-4\n\n"
+    "litebert finetune reviews.csv --text review --label stars --model my-run --seeds 5\n\n"
+    "litebert finetune squad2 --data squad --model my-run --out answers"
+)
+def finetune(
+    task: TaskOrFile,
+    model: Annotated[str, typer.Option("--model", "-m", help="The encoder: a run, a model folder or a hub name.")],
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="The folder of the run; its task's name.")] = None,
+    data: Data = None,
+    dev: Dev = None,
+    test: Test = None,
+    kind: KindName = None,
+    text: TextColumn = "text",
+    pair: PairColumn = None,
+    label: LabelColumn = "label",
+    options: OptionColumns = None,
+    id_: IdColumn = None,
+    epochs: Annotated[float | None, typer.Option(min=0.001, help="How often to see each example.")] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="Train for so many steps instead.")] = None,
+    budget: Annotated[str | None, typer.Option(help="Train for this time instead, such as 90s or 2h.")] = None,
+    lr: Annotated[float | None, typer.Option(help="Peak of the learning rate.")] = None,
+    batch: Annotated[int | None, typer.Option(min=1, help="Examples in a step.")] = None,
+    max_length: Annotated[int | None, typer.Option(min=8, help="Tokens of a row.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the head's weights and of the order.")] = 0,
+    seeds: Annotated[int, typer.Option(min=1, help="Runs with so many seeds: median, spread, failures.")] = 1,
+    patience: Annotated[
+        int | None, typer.Option(min=1, help="Stop after so many evaluations without a better score.")
+    ] = None,
+    frozen: Annotated[bool, typer.Option("--frozen", help="Leave the encoder as it is; train the head alone.")] = False,
+    scratch: Annotated[
+        bool, typer.Option("--scratch", help="Begin with random weights, to see what pretraining is worth.")
+    ] = False,
+    plain_head: Annotated[
+        bool, typer.Option("--plain-head", help="squad2: the head that transformers knows, not the paper's.")
+    ] = False,
+    skip_bad: SkipBad = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the newest whole checkpoint.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Fine-tune an encoder for a task. Recipes are the paper's (Table 14); own data get three epochs."""
+    from litebert.runtime import prepare_process
+
+    prepare_process()
+    from litebert.lab.quantities import parse_duration
+    from litebert.tasks.finetune import configure, open_encoder
+
+    given = [name for name, value in (("epochs", epochs), ("steps", steps), ("budget", budget)) if value is not None]
+    if len(given) > 1:
+        raise typer.BadParameter(f"--{given[0]} and --{given[1]} both say how long to train: leave one out")
+    columns = make_columns(text, pair, label, options, id_)
+    dataset = read_data(task, data, dev, test, kind, columns, skip_bad)
+    shape, tokenizer, place = open_encoder(model)
+    folder = out or Path(f"{dataset.task.name}-run")
+    num_examples = len(dataset.splits.get("train", ()))
+    outcome: Outcome | None = None
+    for number in range(seed, seed + seeds):
+        config = configure(
+            dataset.task,
+            num_examples,
+            shape,
+            None if scratch else place,
+            steps=steps,
+            epochs=epochs,
+            seconds=None if budget is None else parse_duration(budget),
+            batch_size=batch,
+            lr=lr,
+            max_length=max_length,
+            seed=number,
+            frozen=frozen,
+            patience=patience,
+            answerability=not plain_head,
+        )
+        run = folder if seeds == 1 else folder / f"seed-{number}"
+        if seeds > 1 and resume and (run / "evaluation.json").is_file():
+            continue
+        outcome = train_one(dataset, run, config, tokenizer, resume and (run / "run.json").is_file(), as_json)
+        if outcome.status == "interrupted":
+            words = ["litebert", "finetune", task, "--model", model, "--out", str(folder)]
+            if not as_json:
+                typer.echo(
+                    f"Stopped at step {outcome.state.step:,}, and saved. Go on with the same command and --resume, "
+                    f"such as:  {shlex.join(words)} … --resume"
+                )
+            raise typer.Exit(128 + (outcome.signal or 0))
+    if os.environ.get("RANK", "0") == "0":
+        _conclude(folder, dataset, list(range(seed, seed + seeds)), as_json)
+
+
+def train_one(
+    data: "Dataset", out: Path, config: "FinetuneConfig", tokenizer: "Tokenizer", resume: bool, quiet: bool
+) -> "Outcome":
+    """Carry out one run, and leave figures, answers and a report in its folder."""
+    from litebert.cli.progress import showing_progress
+    from litebert.lab.task_report import write_task_report
+    from litebert.tasks.finetune import finetune
+    from litebert.tasks.predictor import open_predictor
+    from litebert.tasks.results import evaluate_splits, write_results
+
+    is_main = os.environ.get("RANK", "0") == "0"
+    quiet = quiet or not is_main
+    with showing_progress(f"{out.name}", 1000, quiet, fill=False) as show:
+
+        def on_step(news: "News") -> None:
+            show(round(1000 * news.progress), _describe(news, config.task.score))
+
+        def on_message(words: str) -> None:
+            if not quiet:
+                typer.echo(f"litebert: {words}", err=True)
+
+        try:
+            outcome = finetune(data, out, config, tokenizer, resume=resume, on_step=on_step, on_message=on_message)
+        except RuntimeError as error:  # torch's own words: no memory left, a process of the group lost
+            raise LitebertError(f"training broke off: {str(error).partition(chr(10))[0]}") from error
+    if outcome.status == "finished" and is_main:
+        results = evaluate_splits(open_predictor(str(out)), data)
+        write_results(out, data, results)
+        if "dev" in results:
+            result = results["dev"]
+            write_task_report(out, data.task, data.splits["dev"], result.answers, result.scores)
+    return outcome
+
+
+def _describe(news: "News", score: str) -> str:
+    """A line about the run."""
+    meter, scores = news.meter, news.scores
+    words = [f"step {news.step:,}"]
+    if meter.get("loss") is not None:
+        words.append(f"loss {meter['loss']:.3f}")
+    if score in scores:
+        words.append(f"{score} {scores[score]:.3f}")
+    if meter:
+        words.append(f"{meter['tokens_per_second']:,.0f} tokens/s")
+    return ", ".join(words)
+
+
+def _conclude(folder: Path, data: "Dataset", seeds: list[int], as_json: bool) -> None:
+    """Say what came out; of several seeds, median and spread."""
+    runs = [folder] if len(seeds) == 1 else [folder / f"seed-{seed}" for seed in seeds]
+    evaluations = [json.loads((run / "evaluation.json").read_text(encoding="utf-8"))["splits"] for run in runs]
+    majority = json.loads((runs[0] / "run.json").read_text(encoding="utf-8"))["baselines"]["majority"]
+    score = data.task.score
+    summary: dict[str, Any] = {"folder": str(folder), "task": data.task.name, "score": score, "majority": majority}
+    if len(seeds) == 1:
+        summary["splits"] = evaluations[0]
+    else:
+        summary["summary"] = _summarize(folder, seeds, evaluations, score, majority)
+    if as_json:
+        print_json(summary)
+        return
+    if data.num_skipped:
+        typer.echo(f"{data.num_skipped:,} records were left out{said_bad(0)}.")
+    for split, scores in evaluations[0].items() if len(seeds) == 1 else ():
+        typer.echo(f"{split}: " + ", ".join(f"{name} {scores[name]:.3f}" for name in data.task.metrics))
+    for split, figures in summary.get("summary", {}).items():
+        typer.echo(
+            f"{split}: {score} {figures['median']:.3f} (median of {len(seeds)} seeds; {figures['lowest']:.3f} to "
+            f"{figures['highest']:.3f})"
+            + (f"; failed to train: seed {', '.join(map(str, figures['failed']))}" if figures["failed"] else "")
+        )
+    if score in majority:
+        typer.echo(f"Always the most frequent answer: {score} {majority[score]:.3f}.")
+    best = runs[0] if len(seeds) == 1 else runs[_best(evaluations, score)]
+    command = shlex.join(["litebert", "predict", str(best), "your-file"])
+    typer.echo(f"The model is {best / 'model'}, the report {best / 'report.html'}. Next:  {command}")
+
+
+def _best(evaluations: list[dict[str, Any]], score: str) -> int:
+    return max(range(len(evaluations)), key=lambda place: evaluations[place].get("dev", {}).get(score, 0.0))
+
+
+def _summarize(
+    folder: Path, seeds: list[int], evaluations: list[dict[str, Any]], score: str, majority: dict[str, float]
+) -> dict[str, Any]:
+    from litebert.folders import write_json
+    from litebert.tasks.seeds import summarize_seeds
+
+    summary = {
+        split: summarize_seeds(
+            {seed: evaluation[split][score] for seed, evaluation in zip(seeds, evaluations, strict=True)},
+            majority.get(score) if split == "dev" else None,
+        )
+        for split in evaluations[0]
+    }
+    if not summary:
+        raise RequestError("no split has known answers: name one for development with --dev")
+    write_json(folder / "seeds.json", {"score": score, "splits": summary})
+    return summary

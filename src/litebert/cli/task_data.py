@@ -1,0 +1,96 @@
+"""Options that say which examples a command works on, for every command that has some."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast, get_args
+
+import typer
+
+from litebert.errors import RequestError
+
+if TYPE_CHECKING:
+    from litebert.tasks.task import Columns, Dataset, Kind
+
+__all__ = [
+    "Data",
+    "Dev",
+    "IdColumn",
+    "KindName",
+    "LabelColumn",
+    "OptionColumns",
+    "PairColumn",
+    "TaskOrFile",
+    "Test",
+    "TextColumn",
+    "check_kind",
+    "make_columns",
+    "read_data",
+]
+
+TaskOrFile = Annotated[
+    str,
+    typer.Argument(
+        help="A task with official files (cola, sst-2, mrpc, sts-b, qqp, mnli, qnli, rte, wnli, squad1, squad2, race), "
+        "or a file of your own: .csv, .tsv, .jsonl, .conll, or SQuAD's .json.",
+        metavar="TASK|FILE",
+    ),
+]
+Data = Annotated[Path | None, typer.Option("--data", "-d", help="The folder of the task's official files.")]
+Dev = Annotated[
+    Path | None, typer.Option(help="Your own file for development; if there is none, a tenth of the other is held out.")
+]
+Test = Annotated[Path | None, typer.Option(help="Your own file for a last test.")]
+KindName = Annotated[
+    str | None,
+    typer.Option(
+        "--kind",
+        help="classification, multi-label, regression, tagging, questions or choice; guessed if not given.",
+    ),
+]
+TextColumn = Annotated[str, typer.Option("--text", help="The column with the text (or the passage).")]
+PairColumn = Annotated[str | None, typer.Option("--pair", help="The column with the second text (or the question).")]
+LabelColumn = Annotated[str, typer.Option("--label", help="The column with the label, the score or the answer.")]
+OptionColumns = Annotated[
+    str | None, typer.Option("--options", help="Multiple choice: the columns with the options, such as a,b,c,d.")
+]
+IdColumn = Annotated[str | None, typer.Option("--id", help="The column with names of examples.")]
+
+
+def make_columns(text: str, pair: str | None, label: str, options: str | None, id_: str | None) -> "Columns":
+    """The columns that the options name."""
+    from litebert.tasks.task import Columns
+
+    names = tuple(name.strip() for name in options.split(",")) if options else ()
+    return Columns(text=text, pair=pair, label=label, options=names, id=id_)
+
+
+def read_data(
+    name: str,
+    data: Path | None,
+    dev: Path | None,
+    test: Path | None,
+    kind: str | None,
+    columns: "Columns",
+    skip_bad: bool,
+    seed: int = 0,
+) -> "Dataset":
+    """Read what the options name: an official task, or a user's own files."""
+    from litebert.tasks.sources import OFFICIAL, OwnData, read_official, read_own
+
+    if name in OFFICIAL and not Path(name).is_file():
+        if data is None:
+            raise typer.BadParameter(f"say where {name}'s official files lie", param_hint="--data")
+        return read_official(name, data, skip_bad=skip_bad)
+    file = Path(name)
+    if not file.is_file():
+        raise RequestError(f"{name!r} is neither a file nor a task: tasks are {', '.join(OFFICIAL)}")
+    return read_own(OwnData(file, dev, test, check_kind(kind), columns), skip_bad, seed)
+
+
+def check_kind(kind: str | None) -> "Kind | None":
+    """A kind of task that was named, if it is one."""
+    from litebert.tasks.task import Kind
+
+    kinds = get_args(Kind)
+    if kind is not None and kind not in kinds:
+        raise typer.BadParameter(f"choose one of {', '.join(kinds)}", param_hint="--kind")
+    return cast("Kind | None", kind)

@@ -1,0 +1,155 @@
+"""Fine-tuning on the command line, as a user goes it."""
+
+import csv
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from click.testing import Result
+from typer.testing import CliRunner
+
+from litebert.cli import app
+from litebert.errors import LitebertError
+from litebert.tasks.task import TextExample
+from tests.tasks.small import make_examples
+
+QUICK = ("--batch", 16, "--lr", 5e-3, "--max-length", 40)
+
+
+def run(*words: object, input: str | None = None) -> Result:
+    """Run a command in this process."""
+    threads = torch.get_num_threads()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        result = CliRunner().invoke(app, [str(word) for word in words], input=input)
+    torch.set_num_threads(threads)
+    return result
+
+
+def fails(*words: object, input: str | None = None) -> str:
+    """The sentence with which a command fails."""
+    result = run(*words, input=input)
+    assert result.exit_code != 0
+    if isinstance(result.exception, LitebertError):
+        return str(result.exception)
+    assert isinstance(result.exception, SystemExit), result.exception
+    return " ".join(result.output.replace("│", " ").split())
+
+
+def write_table(file: Path, count: int, seed: int) -> Path:
+    with file.open("w", newline="", encoding="utf-8") as stream:
+        table = csv.writer(stream)
+        table.writerow(["what was said", "who"])
+        for example in make_examples("classification", count, seed):
+            assert isinstance(example, TextExample)
+            table.writerow([example.text, example.label])
+    return file
+
+
+@pytest.fixture(scope="module")
+def home(small_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with tables and two runs on them."""
+    folder = tmp_path_factory.mktemp("tables")
+    train, dev = write_table(folder / "train.csv", 160, 1), write_table(folder / "dev.csv", 40, 2)
+    columns = ("--text", "what was said", "--label", "who")
+    out = folder / "runs"
+    done = run(
+        "finetune",
+        train,
+        "--dev",
+        dev,
+        *columns,
+        "--model",
+        small_encoder,
+        "--steps",
+        60,
+        "--seeds",
+        2,
+        *QUICK,
+        "-o",
+        out,
+    )
+    assert done.exit_code == 0, done.output + repr(done.exception)
+    assert "median of 2 seeds" in done.output
+    return folder
+
+
+def test_a_run_leaves_figures_answers_and_a_page(home: Path) -> None:
+    summary = json.loads((home / "runs" / "seeds.json").read_text(encoding="utf-8"))
+    assert summary["splits"]["dev"]["median"] > 0.9
+    assert summary["splits"]["dev"]["failed"] == []
+    seed = home / "runs" / "seed-1"
+    evaluation = json.loads((seed / "evaluation.json").read_text(encoding="utf-8"))
+    assert evaluation["splits"]["dev"]["accuracy"] == summary["splits"]["dev"]["seeds"]["1"]
+    answers = [json.loads(line) for line in (seed / "predictions-dev.jsonl").read_text(encoding="utf-8").splitlines()]
+    right = sum(answer["prediction"] == answer["label"] for answer in answers)
+    assert right / len(answers) == evaluation["splits"]["dev"]["accuracy"]
+    assert "<svg" in (seed / "report.html").read_text(encoding="utf-8")
+    assert "## Evaluation" in (seed / "model" / "README.md").read_text(encoding="utf-8")
+
+
+def test_answers_on_standard_input_and_their_score(home: Path, tmp_path: Path) -> None:
+    model = home / "runs" / "seed-0"
+    asked = run("predict", model, input="two sailors crossed the bridge.\nnobody painted good advice.\n")
+    rows = [json.loads(line) for line in asked.stdout.splitlines()]
+    assert [row["prediction"] for row in rows] == ["at sea", "ashore"]
+    assert sum(rows[0]["probabilities"].values()) == pytest.approx(1, abs=1e-4)
+    out = tmp_path / "answers.tsv"
+    assert run("predict", model, home / "dev.csv", "-o", out).exit_code == 0
+    columns = ("--text", "what was said", "--label", "who")
+    scored = run("score", home / "dev.csv", *columns, "--predictions", out, "--json")
+    evaluated = run("evaluate", model, "--data", home / "dev.csv", "--json")
+    assert json.loads(scored.stdout)["scores"] == json.loads(evaluated.stdout)["scores"]
+
+
+def test_an_ensemble_answers_like_a_model(home: Path, tmp_path: Path) -> None:
+    members = [home / "runs" / f"seed-{seed}" for seed in (0, 1)]
+    made = run("ensemble", *members, "--data", home / "dev.csv", "--all", "-o", tmp_path / "both", "--json")
+    assert made.exit_code == 0, made.output + repr(made.exception)
+    said = json.loads(made.stdout)
+    assert len(said["members"]) == 2
+    evaluated = json.loads(run("evaluate", tmp_path / "both", "--data", home / "dev.csv", "--json").stdout)
+    assert evaluated["scores"]["accuracy"] == said["scores"][-1]["accuracy"]
+
+
+def test_the_ladder(home: Path, small_encoder: Path, tmp_path: Path) -> None:
+    columns = ("--text", "what was said", "--label", "who")
+    files = (home / "train.csv", "--test", home / "dev.csv")
+    words = (*files, *columns, "--model", small_encoder, "--steps", 40, *QUICK, "-o", tmp_path / "ladder")
+    done = run("compare", *words, "--json")
+    assert done.exit_code == 0, done.output + repr(done.exception)
+    said: dict[str, Any] = json.loads(done.stdout)
+    scores = {row["name"]: row["score"] for row in said["rows"]}
+    names = ["majority", "bag-of-words", "tf-idf", "word2vec", "n-gram", "encoder from scratch", "pretrained encoder"]
+    assert list(scores) == names
+    assert said["split"] == "test"
+    assert scores["majority"] < 0.7 < scores["tf-idf"]
+    assert all(row["train_seconds"] >= 0 and row["texts_per_second"] > 0 for row in said["rows"])
+    assert "pretrained encoder" in (tmp_path / "ladder" / "compare.html").read_text(encoding="utf-8")
+    assert "choose from majority" in fails("compare", *words, "--rungs", "gpt")
+
+
+def test_what_is_wrong_is_said_in_a_sentence(home: Path, small_encoder: Path, tmp_path: Path) -> None:
+    model = ("--model", small_encoder)
+    assert "neither a file nor a task" in fails("finetune", "no-such", *model)
+    assert "say where sst-2's official files lie" in fails("finetune", "sst-2", *model)
+    assert "'text'" in fails("finetune", home / "train.csv", *model)
+    assert "is not there" in fails("evaluate", tmp_path / "none", "--data", home / "dev.csv")
+    assert "has no task.json" in fails("evaluate", small_encoder, "--data", home / "dev.csv")
+    columns = ("--text", "what was said", "--label", "who")
+    preset = ("--model", "albert-mini")
+    assert "is a preset without a vocabulary" in fails("finetune", home / "train.csv", *columns, *preset)
+    both = ("--epochs", 1, "--steps", 1)
+    assert "leave one out" in fails("finetune", home / "train.csv", *columns, *model, *both)
+    bad = tmp_path / "bad.csv"
+    bad.write_text(
+        "what was said,who\nnobody,ashore\n,at sea\ntwo sailors,at sea\nnobody,ashore,more\n", encoding="utf-8"
+    )
+    assert f"{bad}, line 3" in fails("finetune", bad, *columns, *model)
+    strange = tmp_path / "strange.csv"
+    strange.write_text("what was said,who\nnobody,on the moon\n", encoding="utf-8")
+    assert f"{strange}, line 2" in fails("finetune", home / "train.csv", "--dev", strange, *columns, *model)
+    assert "standard input is empty" in fails("predict", home / "runs" / "seed-0", input="")

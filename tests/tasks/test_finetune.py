@@ -1,0 +1,300 @@
+"""Fine-tuning runs: each kind of task is learnt, a run can be gone on with, and the best weights are its model."""
+
+import json
+import os
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from litebert.errors import RequestError
+from litebert.model.model import Model
+from litebert.tasks.config import FinetuneConfig
+from litebert.tasks.finetune import locate_model, make_model
+from litebert.tasks.job import Finetuning
+from litebert.tasks.metrics import majority_score, score_answers
+from litebert.tasks.saved import read_saved_task
+from litebert.tasks.task import Dataset, Example, TextExample
+from litebert.text.tokenizer import Tokenizer
+from litebert.training.job import News, Outcome
+from litebert.training.run import read_run_config
+from litebert.training.state import CheckpointStore
+from tests.pretraining.runs import Nursery, assert_same_end, entries, events, losses
+from tests.tasks.small import TASKS, ask, finetune_here, make_data, small_run
+
+
+def weights(folder: Path) -> dict[str, Tensor]:
+    return load_file(folder / "model.safetensors")
+
+
+def is_same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+# --- what is learnt ---------------------------------------------------------------------------------------------------
+
+LEAST = {"regression": 0.8, "multi-label": 0.6}
+LONGER = {"pairs": 120, "regression": 120, "multi-label": 160}
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_every_kind_is_learnt_and_opens_again(
+    name: str, small_encoder: Path, small_tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    data, out = make_data(name), tmp_path / "run"
+    config = small_run(data, small_encoder, small_tokenizer, steps=LONGER.get(name, 60))
+    outcome = finetune_here(data, out, config, small_tokenizer)
+    dev = data.splits["dev"]
+    task, _, _, answers = ask(out / "model", dev)
+    assert task == data.task
+    scores = score_answers(task, dev, answers.answers)
+    baseline = majority_score(task, data.splits["train"], dev)[task.score]
+    assert scores[task.score] >= LEAST.get(name, 0.85) > baseline + 0.2
+    # The folder answers as the run did: with the best weights, and for questions with its own threshold.
+    assert scores[task.score] == pytest.approx(outcome.state.best, abs=1e-9)
+    best = CheckpointStore(out / "checkpoints", 1).best()
+    assert is_same(weights(out / "model"), weights(best.model))
+    told = json.loads((out / "run.json").read_text())
+    assert told["kind"] == "litebert fine-tuning"
+    assert told["baselines"]["majority"][task.score] == pytest.approx(baseline)
+    assert told["examples"] == {"train": 160, "dev": 48}
+    assert f"| {task.score} | {outcome.state.best:.4g} |" in (out / "model" / "README.md").read_text()
+
+
+def test_questions_may_do_without_a_head_for_answerability(
+    small_encoder: Path, small_tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    data = make_data("unanswerable questions")
+    config = small_run(data, small_encoder, small_tokenizer, answerability=False)
+    assert config.head == "question-answering"
+    outcome = finetune_here(data, tmp_path / "run", config, small_tokenizer)
+    assert outcome.state.best is not None
+    assert outcome.state.best >= 0.85
+    saved = read_saved_task(tmp_path / "run" / "model")
+    assert saved.threshold is not None
+    answers = ask(tmp_path / "run" / "model", data.splits["dev"])[3].answers
+    assert 0 < answers.count("") < len(answers)
+
+
+def test_an_encoder_from_scratch(small_tokenizer: Tokenizer, tmp_path: Path) -> None:
+    data = make_data("tagging")
+    config = small_run(data, None, small_tokenizer, steps=2)
+    finetune_here(data, tmp_path / "run", config, small_tokenizer)
+    assert "random weights" in (tmp_path / "run" / "model" / "README.md").read_text()
+
+
+def test_without_a_development_set_the_last_weights_are_the_model(
+    small_encoder: Path, small_tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    data = Dataset(TASKS["pairs"], {"train": make_data("pairs").splits["train"]})
+    config = small_run(data, small_encoder, small_tokenizer, steps=8, patience=1)  # there is nothing to wait for
+    outcome = finetune_here(data, tmp_path / "run", config, small_tokenizer)
+    assert (outcome.status, outcome.state.step, outcome.state.best) == ("finished", 8, None)
+    last = CheckpointStore(tmp_path / "run" / "checkpoints", 1).at(8)
+    assert is_same(weights(tmp_path / "run" / "model"), weights(last.model))
+    assert "Evaluation" not in (tmp_path / "run" / "model" / "README.md").read_text()
+
+
+# --- beginning --------------------------------------------------------------------------------------------------------
+
+
+def test_the_encoder_is_begun_with_and_the_head_is_drawn(small_encoder: Path, small_tokenizer: Tokenizer) -> None:
+    stored = Model.from_pretrained(small_encoder).encoder.state_dict()
+    data = make_data("pairs")
+    one, same, other = (
+        make_model(small_run(data, small_encoder, small_tokenizer, seed=seed)).state_dict() for seed in (0, 0, 1)
+    )
+    assert all(torch.equal(one[f"encoder.{name}"], tensor) for name, tensor in stored.items())
+    assert is_same(one, same)
+    assert not torch.equal(one["heads.classifier.linear.weight"], other["heads.classifier.linear.weight"])
+
+
+def test_a_warm_start_takes_the_encoder_of_another_task(
+    small_encoder: Path, small_tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    """As the paper goes from MNLI to RTE, STS-B and MRPC; and from anything to anything."""
+    data = make_data("pairs")
+    finetune_here(data, tmp_path / "first", small_run(data, small_encoder, small_tokenizer, steps=2), small_tokenizer)
+    folder = locate_model(str(tmp_path / "first"))
+    before = Model.from_pretrained(folder).state_dict()
+    classifiers = []
+    for name in ("classification", "regression", "tagging", "questions", "choice"):
+        config = small_run(make_data(name), Path(folder), small_tokenizer, steps=2)
+        after = make_model(config).state_dict()
+        shared = [key for key in after if key.startswith("encoder.")]
+        assert all(torch.equal(after[key], before[key]) for key in shared)
+        classifiers += [after[key] for key in after if key.endswith("classifier.linear.weight")]
+    assert [len(weight) for weight in classifiers] == [2, 1, 4, 1]
+    finetune_here(make_data("choice"), tmp_path / "second", config, small_tokenizer)
+
+
+def test_a_frozen_encoder_stays_as_it_is(small_encoder: Path, small_tokenizer: Tokenizer, tmp_path: Path) -> None:
+    data = make_data("tagging")
+    config = small_run(data, small_encoder, small_tokenizer, steps=40, frozen=True, lr=0.03)
+    outcome = finetune_here(data, tmp_path / "run", config, small_tokenizer)
+    first, last = make_model(config).state_dict(), Model.from_pretrained(tmp_path / "run" / "model").state_dict()
+    stored = Model.from_pretrained(small_encoder).state_dict()
+    for name, tensor in last.items():
+        if name.startswith("encoder."):
+            assert torch.equal(tensor, stored[name])
+        else:
+            assert not torch.equal(tensor, first[name])
+    assert outcome.status == "finished"
+    assert losses(tmp_path / "run")[-1][1] < losses(tmp_path / "run")[0][1] - 0.4  # the head alone has learnt something
+    state = CheckpointStore(tmp_path / "run" / "checkpoints", 1).all()[-1].read_tensors()
+    assert {name.partition(".")[0] for name in state} == {"heads"}
+    assert "| encoder | frozen |" in (tmp_path / "run" / "model" / "README.md").read_text()
+
+
+def test_the_seed_decides(small_encoder: Path, small_tokenizer: Tokenizer, tmp_path: Path) -> None:
+    data = make_data("classification")
+    for name, seed in (("one", 3), ("same", 3), ("other", 4)):
+        config = small_run(data, small_encoder, small_tokenizer, steps=6, seed=seed, save_steps=3)
+        finetune_here(data, tmp_path / name, config, small_tokenizer)
+    assert_same_end(tmp_path / "same", tmp_path / "one")
+    assert not is_same(weights(tmp_path / "other" / "model"), weights(tmp_path / "one" / "model"))
+
+
+# --- going on ---------------------------------------------------------------------------------------------------------
+
+STEPS = 14
+
+
+class CrashError(Exception):
+    """Somebody pulled the plug."""
+
+
+def crash(news: News) -> None:
+    if news.step == 8:
+        raise CrashError
+
+
+def stop(news: News) -> None:
+    if news.step == 8:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+@pytest.mark.parametrize(("name", "end"), [("classification", stop), ("unanswerable questions", crash)])
+def test_a_run_that_is_cut_short_ends_as_if_it_never_was(
+    name: str, end: Any, small_encoder: Path, small_tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    """In the middle of an epoch, and with dropout."""
+    data = make_data(name)
+    config = small_run(data, small_encoder, small_tokenizer, steps=STEPS, save_steps=3, batch_size=12)
+    dropout = dict.fromkeys(("hidden_dropout", "attention_dropout", "classifier_dropout"), 0.1)
+    config = config.model_copy(update={"model": config.model.updated(**dropout)})
+    finetune_here(data, tmp_path / "whole", config, small_tokenizer)
+    if end is crash:
+        with pytest.raises(CrashError):
+            finetune_here(data, tmp_path / "run", config, small_tokenizer, on_step=end)
+    else:
+        outcome = finetune_here(data, tmp_path / "run", config, small_tokenizer, on_step=end)
+        assert (outcome.status, outcome.signal, outcome.state.step) == ("interrupted", signal.SIGTERM, 9)
+    assert not (tmp_path / "run" / "model").exists()
+    again = read_run_config(tmp_path / "run", FinetuneConfig)
+    assert finetune_here(data, tmp_path / "run", again, small_tokenizer, resume=True).status == "finished"
+    assert "resumed" in events(tmp_path / "run")
+    assert_same_end(tmp_path / "run", tmp_path / "whole")
+    for file in ("README.md", "task.json", "config.json"):
+        assert (tmp_path / "run" / "model" / file).read_bytes() == (tmp_path / "whole" / "model" / file).read_bytes()
+
+
+def test_a_run_goes_on_with_its_own_data_only(small_encoder: Path, small_tokenizer: Tokenizer, tmp_path: Path) -> None:
+    data = make_data("classification")
+    config = small_run(data, small_encoder, small_tokenizer, steps=STEPS, save_steps=3)
+    with pytest.raises(CrashError):
+        finetune_here(data, tmp_path / "run", config, small_tokenizer, on_step=crash)
+    first, *rest = data.splits["train"]
+    assert isinstance(first, TextExample)
+    others: list[Sequence[Example]] = [
+        rest,
+        [*rest, first],
+        [TextExample(first.id, first.text, label="at sea" if first.label == "ashore" else "ashore"), *rest],
+    ]
+    for train in others:
+        with pytest.raises(RequestError, match=r"examples .* instead of") as caught:
+            finetune_here(Dataset(data.task, {"train": train}), tmp_path / "run", config, small_tokenizer, resume=True)
+        assert "\n" not in str(caught.value)
+    other = small_run(data, small_encoder, small_tokenizer, steps=STEPS, seed=1)
+    with pytest.raises(RequestError, match=r"train\.seed 0 instead of 1"):
+        finetune_here(data, tmp_path / "run", other, small_tokenizer, resume=True)
+    moved = [TextExample(one.id, one.text, one.pair, one.label, "elsewhere") for one in (first, *rest)]  # type: ignore[union-attr]
+    again = Dataset(data.task, {"train": moved, "dev": data.splits["dev"]})
+    assert finetune_here(again, tmp_path / "run", config, small_tokenizer, resume=True).status == "finished"
+
+
+# --- the best weights -------------------------------------------------------------------------------------------------
+
+
+def run_with_scores(
+    scores: Sequence[float], out: Path, config: FinetuneConfig, tokenizer: Tokenizer, **settings: Any
+) -> tuple[Outcome, list[dict[str, Tensor]]]:
+    """A run whose evaluations give these scores, and the weights at each of them."""
+    seen: list[dict[str, Tensor]] = []
+
+    def evaluate(job: Finetuning) -> tuple[dict[str, float], list[dict[str, Any]]]:
+        seen.append({name: tensor.clone() for name, tensor in job.model.state_dict().items()})
+        return {job.score: scores[len(seen) - 1], "number": float(len(seen))}, []
+
+    with mock.patch.object(Finetuning, "evaluate", evaluate):
+        return finetune_here(make_data("classification"), out, config, tokenizer, **settings), seen
+
+
+@pytest.mark.parametrize(
+    ("scores", "patience", "num_evaluations", "best"),
+    [
+        ([0.2, 0.9, 0.5, 0.6, 0.7, 0.8, 0.1, 0.1, 0.1, 0.1], 3, 5, 2),  # better than the last one is not enough
+        ([0.2, 0.2, 0.2, 0.9, 0.1, 0.9, 0.1, 0.1, 0.1, 0.1], 3, 7, 4),  # nor is equal to the best
+        ([0.5, 0.4, 0.6, 0.5, 0.7, 0.6, 0.8, 0.7, 0.9, 0.8], 2, 10, 9),
+        ([0.9, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1], None, 10, 1),
+    ],
+)
+def test_patience_ends_a_run_and_the_best_weights_stay(
+    scores: list[float],
+    patience: int | None,
+    num_evaluations: int,
+    best: int,
+    small_encoder: Path,
+    small_tokenizer: Tokenizer,
+    tmp_path: Path,
+) -> None:
+    data, out = make_data("classification"), tmp_path / "run"
+    config = small_run(data, small_encoder, small_tokenizer, steps=20, evaluations=10, patience=patience, batch_size=4)
+    outcome, seen = run_with_scores(scores, out, config, small_tokenizer)
+    assert (outcome.status, len(seen), outcome.state.step) == ("finished", num_evaluations, 2 * num_evaluations)
+    found = Model.from_pretrained(out / "model").state_dict()
+    assert [number for number, one in enumerate(seen, 1) if is_same(one, found)] == [best]
+    card = (out / "model" / "README.md").read_text()
+    assert f"| steps | {2 * best} of 4 examples |" in card
+    assert f"| accuracy | {scores[best - 1]} |" in card
+    assert f"| number | {best} |" in card
+    assert outcome.state.best == scores[best - 1]
+    (ended,) = (entry["words"] for entry in entries(out, "event") if entry["what"] == "finished")
+    assert ended.startswith(f"no better score in {patience} evaluations: ") == (num_evaluations < 10)
+    again, seen = run_with_scores(scores, out, config, small_tokenizer, resume=True)
+    assert (again.status, again.state.step, seen) == ("finished", 2 * num_evaluations, [])  # it stays ended
+
+
+# --- several processes ------------------------------------------------------------------------------------------------
+
+
+def test_two_processes_train_as_one(
+    nursery: Nursery, small_encoder: Path, small_tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    """Their items differ in length and in number of tags, and still the sums are the same."""
+    data, wishes = make_data("tagging"), {"steps": 8, "rows_at_once": 4}
+    finetune_here(data, tmp_path / "one", small_run(data, small_encoder, small_tokenizer, steps=8), small_tokenizer)
+    job = {"call": "tests.tasks.small:run_rank", "task": "tagging", "encoder": str(small_encoder), "processes": 2}
+    nursery.finish({**job, "wishes": wishes, "out": str(tmp_path / "two"), "log": str(tmp_path / "log")})
+    found, wanted = losses(tmp_path / "two"), losses(tmp_path / "one")
+    assert [loss for _, loss in found] == pytest.approx([loss for _, loss in wanted], rel=1e-4)
+    assert found[-1][1] < found[0][1] - 0.2
+    scores = [[entry["accuracy"] for entry in entries(tmp_path / name, "evaluation")] for name in ("one", "two")]
+    assert scores[1] == pytest.approx(scores[0], abs=0.01)
+    assert ask(tmp_path / "two" / "model", data.splits["dev"])[3].answers
