@@ -42,7 +42,7 @@ def labelled() -> tuple[Task, list[Example], Answers]:
     golds = [("joy",), ("joy", "fear"), (), ("fear",)]
     said: list[Any] = [("joy",), ("joy",), ("joy",), ("fear",)]
     examples = [TextExample(f"m{place}", f"{SECRET} {place}", None, gold) for place, gold in enumerate(golds)]
-    return task, examples, Answers(said, [{"probabilities": {"joy": 0.9, "fear": 0.2, "awe": 0.1}}] * 4)
+    return task, examples, Answers(said, [{"probabilities": {"joy": 0.9, "fear": 0.05, "awe": 0.1}}] * 4)
 
 
 def numbered() -> tuple[Task, list[Example], Answers]:
@@ -154,9 +154,9 @@ def test_several_labels(tmp_path: Path) -> None:
         ["fear", "2", "1", "1", "100.0 %", "50.0 %", "66.7 %"],
         ["awe", "0", "0", "0", "–", "–", "–"],
     ]
-    # Joy that is not there was given 0.9; the fear that was missed 0.2, so that the model was 0.8 sure of none.
-    assert [row[0] for row in tables["Worst mistakes"][1:]] == ["m2", "m1"]
-    assert tables["Worst mistakes"][1][2:] == ["joy 90.0 %", "none"]
+    # The fear that was missed got 0.05: the model was 0.95 sure of none. Joy that is not there got 0.9.
+    assert [row[0] for row in tables["Worst mistakes"][1:]] == ["m1", "m2"]
+    assert tables["Worst mistakes"][2][2:] == ["joy 90.0 %", "none"]
 
 
 def test_numbers_have_the_farthest_first(tmp_path: Path) -> None:
@@ -365,13 +365,22 @@ LADDER: list[dict[str, Any]] = [
 ]
 
 
+def _find_height(content: str, text: str) -> float:
+    """How far down a drawing a text stands."""
+    found = re.search(rf' y="([0-9.]+)"[^>]*>{text}</text>', content)
+    assert found, text
+    return float(found[1])
+
+
 def test_a_comparison_in_three_forms(tmp_path: Path) -> None:
     content = write_comparison(tmp_path / "c.html", "Who wins?", LADDER, "accuracy").read_text(encoding="utf-8")
     rows = read_tables(content)["In figures"]
     assert rows[0] == ["name", "accuracy", "range", "training", "size", "note"]
     assert rows[1] == ["majorityalways the same", "50.0 %", "–", "&lt; 1 s", "100 B", ""]
     assert rows[3] == ["ours", "87.5 %", "85.0 to 90.0 %", "7 min", "8.0 MB", ""]
-    assert content.index(">majority</text>") < content.index(">ours</text>")
+    heights = [_find_height(content, text) for text in ("majority", "50.0 %", "ours", "87.5 %")]
+    assert heights == pytest.approx([heights[0], heights[0], heights[2], heights[2]], abs=3)
+    assert heights[0] + 20 < heights[2]
     assert content == write_comparison(tmp_path / "c.html", "Who wins?", LADDER, "accuracy").read_text(encoding="utf-8")
     assert render_comparison_text(LADDER, "accuracy").splitlines() == [
         "name      accuracy           range  training    size  note",

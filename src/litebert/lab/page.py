@@ -66,7 +66,8 @@ tr:first-child > * { border-top: 0; } th { font-weight: 600; color: var(--soft);
 .matrix td, .number td { white-space: nowrap; } .matrix *, .number * { overflow-wrap: break-word; }
 .matrix td:first-child, .number td:first-child { white-space: normal; min-width: 6rem; }
 .matrix td:first-child { text-align: left; } .mistakes td:nth-child(n+3) { min-width: 8rem; }
-.mistakes td:first-child { min-width: 5rem; max-width: 8rem; } .mistakes td:nth-child(2) { min-width: 16rem; width: 60%; }
+.mistakes td:first-child { min-width: 5rem; max-width: 8rem; }
+.mistakes td:nth-child(2) { min-width: 16rem; width: 60%; }
 .guesses td { white-space: nowrap; } .guesses td:first-child { min-width: 13rem; white-space: normal; }
 """
 
