@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ def rate(red: float) -> dict[str, Any]:
     return {"probabilities": {"red": red, "blue": round(1 - red, 5)}}
 
 
-def classified() -> tuple[Task, list[Example], Answers]:
+def classified() -> tuple[Task, Sequence[Example], Answers]:
     golds = ["red"] * 3 + ["blue"] * 4
     said = ["red", "red", "blue", "blue", "blue", "blue", "red"]
     shares = [0.95, 0.55, 0.25, 0.05, 0.05, 0.45, 0.95]
@@ -37,7 +38,7 @@ def classified() -> tuple[Task, list[Example], Answers]:
     return CLASSES, examples, Answers(said, [rate(share) for share in shares])
 
 
-def labelled() -> tuple[Task, list[Example], Answers]:
+def labelled() -> tuple[Task, Sequence[Example], Answers]:
     task = Task(name="moods", kind="multi-label", labels=("joy", "fear", "awe"), metrics=("micro_f1",))
     golds = [("joy",), ("joy", "fear"), (), ("fear",)]
     said: list[Any] = [("joy",), ("joy",), ("joy",), ("fear",)]
@@ -45,14 +46,14 @@ def labelled() -> tuple[Task, list[Example], Answers]:
     return task, examples, Answers(said, [{"probabilities": {"joy": 0.9, "fear": 0.05, "awe": 0.1}}] * 4)
 
 
-def numbered() -> tuple[Task, list[Example], Answers]:
+def numbered() -> tuple[Task, Sequence[Example], Answers]:
     task = Task(name="likeness", kind="regression", metrics=("pearson",), is_pair=True)
     golds, said = [0.0, 2.5, 5.0, 1.0], [0.5, 2.0, 0.75, 1.0]
     examples = [TextExample(f"n{place}", SECRET, f"{SECRET} too", gold) for place, gold in enumerate(golds)]
     return task, examples, Answers(said, [{}] * 4)
 
 
-def tagged() -> tuple[Task, list[Example], Answers]:
+def tagged() -> tuple[Task, Sequence[Example], Answers]:
     words = (SECRET, "met", "Ann", "Lee", "in", "Rome")
     golds = ("O", "O", "B-PER", "I-PER", "O", "B-LOC")
     said: list[Any] = [golds, ("O", "O", "B-PER", "I-PER", "O", "B-PER")]
@@ -60,7 +61,7 @@ def tagged() -> tuple[Task, list[Example], Answers]:
     return TAGS, examples, Answers(said, [{"probabilities": [0.9, 0.9, 0.9, 0.9, 0.9, 0.71]}] * 2)
 
 
-def asked() -> tuple[Task, list[Example], Answers]:
+def asked() -> tuple[Task, Sequence[Example], Answers]:
     context = f"The {SECRET} grows in Rome and in old Paris."
     rome, paris = Answer("Rome", context.index("Rome")), Answer("old Paris", context.index("old"))
     golds: list[tuple[Answer, ...]] = [(rome,), (paris,), (), ()]
@@ -69,7 +70,7 @@ def asked() -> tuple[Task, list[Example], Answers]:
     return SQUAD, examples, Answers(["Rome", "Paris", "", "Rome"], details, [-2.0, -1.0, 3.0, 0.25])
 
 
-def chosen() -> tuple[Task, list[Example], Answers]:
+def chosen() -> tuple[Task, Sequence[Example], Answers]:
     task = Task(name="exams", kind="choice", metrics=("accuracy",))
     golds, said, groups = [0, 1, 1, 2], [0, 1, 2, 0], ["high", "middle", "high", "high"]
     options = ("one way", "two ways", "no way")
@@ -83,7 +84,7 @@ def chosen() -> tuple[Task, list[Example], Answers]:
 KINDS = [classified, labelled, numbered, tagged, asked, chosen]
 
 
-def write(folder: Path, task: Task, examples: list[Example], answers: Answers, **options: Any) -> str:
+def write(folder: Path, task: Task, examples: Sequence[Example], answers: Answers, **options: Any) -> str:
     folder.mkdir(exist_ok=True)
     scores = score_answers(task, examples, answers.answers, answers.null_odds)
     path = write_task_report(folder, task, examples, answers, scores, **options)
@@ -332,7 +333,7 @@ def test_many_labels_and_long_texts_stay_readable(tmp_path: Path) -> None:
     assert "The 100 most frequent of 10,000." in pages[0]
 
 
-def _make_long(labels: tuple[str, ...], long: str) -> list[tuple[Task, list[Example], Answers]]:
+def _make_long(labels: tuple[str, ...], long: str) -> list[tuple[Task, Sequence[Example], Answers]]:
     several = Task(name="many", kind="multi-label", labels=labels, metrics=("micro_f1",))
     words = tuple(["x" * 100_000] * 100)
     return [
@@ -394,7 +395,7 @@ def test_a_comparison_in_three_forms(tmp_path: Path) -> None:
 
 
 def test_a_comparison_of_anything(tmp_path: Path) -> None:
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"name": HOSTILE + "\x1b[2J\n| $a$", "explanation": HOSTILE, "note": HOSTILE, "score": -0.5},
         {},
         {"name": None},

@@ -176,7 +176,7 @@ def small_run(data: Dataset, encoder: Path | None, tokenizer: Tokenizer, **wishe
     settings: dict[str, Any] = {"steps": 60, "batch_size": 16, "lr": 5e-3, "max_length": MAX_LENGTH, **known}
     begin_from = None if encoder is None else str(encoder)
     config = configure(data.task, len(data.splits["train"]), shape, begin_from, **settings)
-    train: dict[str, Any] = {"precision": "fp32", "evaluations": 4, "log_steps": 1, "save_seconds": None, **wishes}
+    train: dict[str, Any] = {"precision": "fp32", "evaluations": 2, "log_steps": 1, "save_seconds": None, **wishes}
     return config.model_copy(update={"train": config.train.model_copy(update=train)})
 
 

@@ -155,7 +155,7 @@ def test_a_frozen_encoder_stays_as_it_is(small_encoder: Path, small_tokenizer: T
 def test_the_seed_decides(small_encoder: Path, small_tokenizer: Tokenizer, tmp_path: Path) -> None:
     data = make_data("classification")
     for name, seed in (("one", 3), ("same", 3), ("other", 4)):
-        config = small_run(data, small_encoder, small_tokenizer, steps=6, seed=seed, save_steps=3)
+        config = small_run(data, small_encoder, small_tokenizer, steps=6, seed=seed)
         finetune_here(data, tmp_path / name, config, small_tokenizer)
     assert_same_end(tmp_path / "same", tmp_path / "one")
     assert not is_same(weights(tmp_path / "other" / "model"), weights(tmp_path / "one" / "model"))

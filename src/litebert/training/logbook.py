@@ -26,11 +26,14 @@ class Logbook:
     def __init__(self, folder: Path, writes: bool = True) -> None:
         self._path = folder / METRICS
         self._writes = writes
-        self._board = _open_tensorboard(folder / "tensorboard") if writes else None
+        self._board: Any = None
 
     def keep_until(self, step: int) -> None:
-        """Drop what was written after this step, and a line that was cut off."""
-        if not self._writes or not self._path.exists():
+        """Begin: drop what was written after this step, and a line that was cut off."""
+        if not self._writes:
+            return
+        self._board = _open_tensorboard(self._path.parent / "tensorboard", step)
+        if not self._path.exists():
             return
         partial = self._path.with_name(self._path.name + PARTIAL)
         with (
@@ -76,9 +79,10 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _open_tensorboard(folder: Path) -> Any:
+def _open_tensorboard(folder: Path, step: int) -> Any:
+    """A board on which nothing after this step is shown, if TensorBoard is installed."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
         return None
-    return SummaryWriter(str(folder))
+    return SummaryWriter(str(folder), purge_step=step + 1)
