@@ -19,7 +19,7 @@ class FinetuneConfig(RunConfig):
     begin_from: str | None = None
     """The folder or hub model whose encoder to begin with; None for random weights."""
     frozen: bool = False
-    """Leave the encoder as it is, and train what stands on it alone."""
+    """Leave embeddings and layers as they are, and train what stands on them alone."""
     max_length: Annotated[int, Field(ge=4, le=65536)] = 512
     """Tokens of a row."""
     windows: WindowConfig | None = None

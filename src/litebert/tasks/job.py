@@ -58,6 +58,8 @@ class Finetuning:
         self.losses: tuple[str, ...] = ("span_loss", "answerable_loss") if has_two else ("loss",)
         if config.frozen:
             model.encoder.requires_grad_(False)
+            if model.encoder.pooler is not None:  # it stands on the encoder, and may be as fresh as the head
+                model.encoder.pooler.requires_grad_(True)
 
     def batches(self, stage: int, cursor: list[int] | None, pieces: int) -> Iterator[tuple[Batch, list[int]]]:
         """This process's items of each step, piece by piece; the longest of a step first, so that pieces are alike."""

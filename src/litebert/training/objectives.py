@@ -4,6 +4,7 @@ Each loss is a mean over what is asked: masked words, sentence pairs. A step tha
 processes passes the count of all of them as `total`, so that its pieces add up to the loss of the whole.
 """
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -87,13 +88,21 @@ def score_loss(logits: Tensor, labels: Tensor, total: float) -> Tensor:
 
 
 def span_loss(output: ModelOutput, batch: Batch, total: float) -> Tensor:
-    """Half the cross-entropy of the answer's first token plus half of that of its last."""
+    """Half the cross-entropy of the answer's first token plus half of that of its last.
+
+    Padding can hold no answer; without that, a row's loss would depend on the rows that it is batched with.
+    """
     assert output.start_logits is not None
     assert output.end_logits is not None
     assert batch.start_positions is not None
     assert batch.end_positions is not None
-    start = class_loss(output.start_logits, batch.start_positions, total)
-    return (start + class_loss(output.end_logits, batch.end_positions, total)) / 2
+    start, end = (_without_padding(logits, batch) for logits in (output.start_logits, output.end_logits))
+    return (class_loss(start, batch.start_positions, total) + class_loss(end, batch.end_positions, total)) / 2
+
+
+def _without_padding(logits: Tensor, batch: Batch) -> Tensor:
+    mask = batch.attention_mask
+    return logits if mask is None else logits.masked_fill(mask == 0, torch.finfo(logits.dtype).min)
 
 
 def answerable_loss(output: ModelOutput, batch: Batch, total: float) -> Tensor:
