@@ -50,7 +50,7 @@ def read_own(data: OwnData, skip_bad: bool = False, seed: int = 0) -> Dataset:
     """Read a user's own files; where there is none for development, some of the training examples are held out."""
     kind = data.kind or guess_kind(data.train, data.columns)
     table = read_table(data.train, kind, data.columns, skip_bad=skip_bad)
-    task = make_task(data.train.name.partition(".")[0], kind, data.columns, table.examples)
+    task = make_task(_name_of(data.train), kind, data.columns, table.examples)
     splits: dict[str, Sequence[Example]] = {"train": table.examples}
     num_skipped = table.num_skipped
     labels = task.labels or None
@@ -61,7 +61,6 @@ def read_own(data: OwnData, skip_bad: bool = False, seed: int = 0) -> Dataset:
             splits[split], num_skipped = read.examples, num_skipped + read.num_skipped
     if data.dev is None:
         splits["train"], splits["dev"] = hold_out(table.examples, seed)
-        task = make_task(task.name, kind, data.columns, table.examples)
     return Dataset(task, splits, num_skipped)
 
 
@@ -87,8 +86,18 @@ def read_labelled(
         raise RequestError(f"{str(file)!r} is neither a file nor a task: tasks are {', '.join(OFFICIAL)}")
     chosen = kind or guess_kind(file, columns)
     table = read_table(file, chosen, columns, skip_bad=skip_bad)
-    task = make_task(file.name.partition(".")[0], chosen, columns, table.examples)
+    task = make_task(_name_of(file), chosen, columns, table.examples)
     return task, table.examples, table.num_skipped
+
+
+def _name_of(file: Path) -> str:
+    """What to call a task: by its file, or by the folder of a file that is called train, dev or test.
+
+    >>> _name_of(Path("reviews.csv.gz")), _name_of(Path("/data/reviews/train.csv"))
+    ('reviews', 'reviews')
+    """
+    stem = file.name.partition(".")[0]
+    return (file.resolve().parent.name or stem) if stem in ("train", "dev", "test") else stem
 
 
 def _read_official_file(task: Task, file: Path, skip_bad: bool) -> tuple[list[Example], int]:
