@@ -9,6 +9,7 @@ that are done are kept in --out and not repeated, so that the table can grow ove
 
 import argparse
 import json
+import random
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 from harness import machine
 from litebert.lab.compare import Contest, compare
 from litebert.runtime import prepare_process
-from litebert.tasks.finetune import configure, open_encoder
+from litebert.tasks.finetune import configure, measure_volume, open_encoder
 from litebert.tasks.sources import OFFICIAL, OwnData, read_official, read_own
 from litebert.tasks.task import Columns, Dataset
 
@@ -32,7 +33,7 @@ class Settings:
     max_length: int = 128
     seeds: int = 1
     num_train: int | None = None
-    """The first so many examples; all of them if not given."""
+    """So many examples, drawn by chance; all of them if not given."""
     split: str = "dev"
     columns: Columns = field(default_factory=Columns)
 
@@ -58,7 +59,9 @@ def read(name: str, places: list[Path], settings: Settings) -> Dataset:
         data = read_official(name, places[0])
     else:
         data = read_own(OwnData(places[0], test=places[1], columns=settings.columns))
-    train = data.splits["train"][: settings.num_train]
+    train = [*data.splits["train"]]
+    random.Random(0).shuffle(train)
+    train = train[: settings.num_train]
     return Dataset(data.task, {**data.splits, "train": train}, data.num_skipped)
 
 
@@ -69,7 +72,7 @@ def run_task(name: str, places: list[Path], model: str, out: Path) -> dict[str, 
     shape, tokenizer, place = open_encoder(model)
     config = configure(
         data.task,
-        len(data.splits["train"]),
+        measure_volume(data.task, data.splits["train"], tokenizer, settings.max_length),
         shape,
         place,
         epochs=settings.epochs,

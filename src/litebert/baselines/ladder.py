@@ -46,7 +46,11 @@ class Rung:
 
 
 LADDER: tuple[Rung, ...] = (
-    Rung("majority", "what is most frequent, without looking at the text", (*_TEXTS, "tagging", "questions", "choice")),
+    Rung(
+        "majority",
+        "what is most frequent, whatever the text (of tags: for each word)",
+        (*_TEXTS, "tagging", "questions", "choice"),
+    ),
     Rung("bag-of-words", "how often each word occurs, with a linear model on top", (*_TEXTS, "questions", "choice")),
     Rung(
         "tf-idf",

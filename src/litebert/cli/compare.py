@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from litebert.cli.app import app
-from litebert.cli.options import Json, SkipBad, print_json
+from litebert.cli.options import Json, SkipBad, print_json, sound
 from litebert.cli.task_data import (
     Data,
     Dev,
@@ -21,6 +21,7 @@ from litebert.cli.task_data import (
     make_columns,
     read_data,
 )
+from litebert.cli.tuning import Batch, Budget, Epochs, MaxLength, Rate, Steps, check_duration_options
 
 if TYPE_CHECKING:
     from litebert.training.job import News
@@ -49,12 +50,12 @@ def compare(
     rungs: Annotated[
         str | None, typer.Option(help="Only these rungs, such as tf-idf,pretrained encoder; all if not given.")
     ] = None,
-    epochs: Annotated[float | None, typer.Option(min=0.001, help="How often the encoder sees each example.")] = None,
-    steps: Annotated[int | None, typer.Option(min=1, help="Train the encoder for so many steps instead.")] = None,
-    budget: Annotated[str | None, typer.Option(help="Train the encoder for this time instead.")] = None,
-    lr: Annotated[float | None, typer.Option(help="Peak of the encoder's learning rate.")] = None,
-    batch: Annotated[int | None, typer.Option(min=1, help="Examples in a step.")] = None,
-    max_length: Annotated[int | None, typer.Option(min=8, help="Tokens of a row.")] = None,
+    epochs: Epochs = None,
+    steps: Steps = None,
+    budget: Budget = None,
+    lr: Rate = None,
+    batch: Batch = None,
+    max_length: MaxLength = None,
     seeds: Annotated[int, typer.Option(min=1, help="Seeds of the encoder; the table has the median.")] = 1,
     skip_bad: SkipBad = False,
     as_json: Json = False,
@@ -68,21 +69,25 @@ def compare(
     from litebert.lab.compare import compare as run_ladder
     from litebert.lab.compare_report import render_comparison_text, write_comparison
     from litebert.lab.quantities import parse_duration
-    from litebert.tasks.finetune import configure, open_encoder
+    from litebert.tasks.finetune import choose_length, configure, measure_volume, open_encoder
 
+    check_duration_options(epochs, steps, budget)
     dataset = read_data(task, data, dev, test, kind, make_columns(text, pair, label, options, id_), skip_bad)
     shape, tokenizer, place = open_encoder(model)
-    config = configure(
-        dataset.task,
-        len(dataset.splits.get("train", ())),
-        shape,
-        place,
-        steps=steps,
-        epochs=epochs,
-        seconds=None if budget is None else parse_duration(budget),
-        batch_size=batch,
-        lr=lr,
-        max_length=max_length,
+    length = choose_length(dataset.task, shape, max_length)
+    config = sound(
+        lambda: configure(
+            dataset.task,
+            measure_volume(dataset.task, dataset.splits.get("train", ()), tokenizer, length),
+            shape,
+            place,
+            steps=steps,
+            epochs=epochs,
+            seconds=None if budget is None else parse_duration(budget),
+            batch_size=batch,
+            lr=lr,
+            max_length=max_length,
+        )
     )
     folder = out or Path(f"{dataset.task.name}-compared")
     folder.mkdir(parents=True, exist_ok=True)

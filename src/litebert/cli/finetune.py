@@ -1,5 +1,6 @@
 """`litebert finetune`: from an encoder and examples to a model that answers."""
 
+import functools
 import json
 import os
 import shlex
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from litebert.cli.app import app
-from litebert.cli.options import Json, SkipBad, print_json, said_bad
+from litebert.cli.options import Json, SkipBad, print_json, sound
 from litebert.cli.task_data import (
     Data,
     Dev,
@@ -24,7 +25,8 @@ from litebert.cli.task_data import (
     make_columns,
     read_data,
 )
-from litebert.errors import LitebertError, RequestError
+from litebert.cli.tuning import Batch, Budget, Epochs, MaxLength, Rate, Steps, check_duration_options
+from litebert.errors import RequestError
 
 if TYPE_CHECKING:
     from litebert.tasks.config import FinetuneConfig
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from litebert.text.tokenizer import Tokenizer
     from litebert.training.job import News, Outcome
 
-__all__ = ["finetune", "train_one"]
+__all__ = ["finetune"]
 
 
 @app.command(
@@ -43,7 +45,9 @@ __all__ = ["finetune", "train_one"]
 def finetune(
     task: TaskOrFile,
     model: Annotated[str, typer.Option("--model", "-m", help="The encoder: a run, a model folder or a hub name.")],
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="The folder of the run; its task's name.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="The folder of the run; TASK-run if not given.")
+    ] = None,
     data: Data = None,
     dev: Dev = None,
     test: Test = None,
@@ -53,12 +57,12 @@ def finetune(
     label: LabelColumn = "label",
     options: OptionColumns = None,
     id_: IdColumn = None,
-    epochs: Annotated[float | None, typer.Option(min=0.001, help="How often to see each example.")] = None,
-    steps: Annotated[int | None, typer.Option(min=1, help="Train for so many steps instead.")] = None,
-    budget: Annotated[str | None, typer.Option(help="Train for this time instead, such as 90s or 2h.")] = None,
-    lr: Annotated[float | None, typer.Option(help="Peak of the learning rate.")] = None,
-    batch: Annotated[int | None, typer.Option(min=1, help="Examples in a step.")] = None,
-    max_length: Annotated[int | None, typer.Option(min=8, help="Tokens of a row.")] = None,
+    epochs: Epochs = None,
+    steps: Steps = None,
+    budget: Budget = None,
+    lr: Rate = None,
+    batch: Batch = None,
+    max_length: MaxLength = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the head's weights and of the order.")] = 0,
     seeds: Annotated[int, typer.Option(min=1, help="Runs with so many seeds: median, spread, failures.")] = 1,
     patience: Annotated[
@@ -80,21 +84,26 @@ def finetune(
 
     prepare_process()
     from litebert.lab.quantities import parse_duration
-    from litebert.tasks.finetune import configure, open_encoder
+    from litebert.tasks.finetune import choose_length, configure, measure_volume, open_encoder
 
-    given = [name for name, value in (("epochs", epochs), ("steps", steps), ("budget", budget)) if value is not None]
-    if len(given) > 1:
-        raise typer.BadParameter(f"--{given[0]} and --{given[1]} both say how long to train: leave one out")
+    check_duration_options(epochs, steps, budget)
     columns = make_columns(text, pair, label, options, id_)
     dataset = read_data(task, data, dev, test, kind, columns, skip_bad)
+    if plain_head and not dataset.task.has_unanswerable:
+        raise typer.BadParameter("only questions that may have no answer have two heads", param_hint="--plain-head")
+    if not dataset.splits.get("dev") and (seeds > 1 or patience is not None):
+        raise RequestError(f"{dataset.task.name} has no examples for development here: seeds and patience need some")
     shape, tokenizer, place = open_encoder(model)
+    length = choose_length(dataset.task, shape, max_length)
+    volume = measure_volume(dataset.task, dataset.splits.get("train", ()), tokenizer, length)
     folder = out or Path(f"{dataset.task.name}-run")
-    num_examples = len(dataset.splits.get("train", ()))
-    outcome: Outcome | None = None
-    for number in range(seed, seed + seeds):
-        config = configure(
+    if resume and seeds == 1 and not (folder / "run.json").is_file():
+        raise RequestError(f"{folder} holds no run: leave --resume away to begin one")
+
+    def choose(number: int) -> "FinetuneConfig":
+        return configure(
             dataset.task,
-            num_examples,
+            volume,
             shape,
             None if scratch else place,
             steps=steps,
@@ -108,35 +117,30 @@ def finetune(
             patience=patience,
             answerability=not plain_head,
         )
+
+    for number in range(seed, seed + seeds):
+        config = sound(functools.partial(choose, number))
         run = folder if seeds == 1 else folder / f"seed-{number}"
-        if seeds > 1 and resume and (run / "evaluation.json").is_file():
-            continue
-        outcome = train_one(dataset, run, config, tokenizer, resume and (run / "run.json").is_file(), as_json)
+        outcome = _train(dataset, run, config, tokenizer, resume and (run / "run.json").is_file(), as_json)
         if outcome.status == "interrupted":
-            words = ["litebert", "finetune", task, "--model", model, "--out", str(folder)]
             if not as_json:
                 typer.echo(
-                    f"Stopped at step {outcome.state.step:,}, and saved. Go on with the same command and --resume, "
-                    f"such as:  {shlex.join(words)} … --resume"
+                    f"Stopped at step {outcome.state.step:,}, and saved. The same command with --resume goes on."
                 )
             raise typer.Exit(128 + (outcome.signal or 0))
     if os.environ.get("RANK", "0") == "0":
         _conclude(folder, dataset, list(range(seed, seed + seeds)), as_json)
 
 
-def train_one(
+def _train(
     data: "Dataset", out: Path, config: "FinetuneConfig", tokenizer: "Tokenizer", resume: bool, quiet: bool
 ) -> "Outcome":
-    """Carry out one run, and leave figures, answers and a report in its folder."""
     from litebert.cli.progress import showing_progress
-    from litebert.lab.task_report import write_task_report
-    from litebert.tasks.finetune import finetune
-    from litebert.tasks.predictor import open_predictor
-    from litebert.tasks.results import evaluate_splits, write_results
+    from litebert.lab.tuning import tune
 
     is_main = os.environ.get("RANK", "0") == "0"
     quiet = quiet or not is_main
-    with showing_progress(f"{out.name}", 1000, quiet, fill=False) as show:
+    with showing_progress(out.name, 1000, quiet, fill=False) as show:
 
         def on_step(news: "News") -> None:
             show(round(1000 * news.progress), _describe(news, config.task.score))
@@ -145,17 +149,9 @@ def train_one(
             if not quiet:
                 typer.echo(f"litebert: {words}", err=True)
 
-        try:
-            outcome = finetune(data, out, config, tokenizer, resume=resume, on_step=on_step, on_message=on_message)
-        except RuntimeError as error:  # torch's own words: no memory left, a process of the group lost
-            raise LitebertError(f"training broke off: {str(error).partition(chr(10))[0]}") from error
-    if outcome.status == "finished" and is_main:
-        results = evaluate_splits(open_predictor(str(out)), data)
-        write_results(out, data, results)
-        if "dev" in results:
-            result = results["dev"]
-            write_task_report(out, data.task, data.splits["dev"], result.answers, result.scores)
-    return outcome
+        return tune(
+            data, out, config, tokenizer, resume=resume, is_main=is_main, on_step=on_step, on_message=on_message
+        )
 
 
 def _describe(news: "News", score: str) -> str:
@@ -186,7 +182,7 @@ def _conclude(folder: Path, data: "Dataset", seeds: list[int], as_json: bool) ->
         print_json(summary)
         return
     if data.num_skipped:
-        typer.echo(f"{data.num_skipped:,} records were left out{said_bad(0)}.")
+        typer.echo(f"{data.num_skipped:,} bad records were left out.")
     for split, scores in evaluations[0].items() if len(seeds) == 1 else ():
         typer.echo(f"{split}: " + ", ".join(f"{name} {scores[name]:.3f}" for name in data.task.metrics))
     for split, figures in summary.get("summary", {}).items():
@@ -219,7 +215,5 @@ def _summarize(
         )
         for split in evaluations[0]
     }
-    if not summary:
-        raise RequestError("no split has known answers: name one for development with --dev")
     write_json(folder / "seeds.json", {"score": score, "splits": summary})
     return summary

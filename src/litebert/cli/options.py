@@ -1,6 +1,7 @@
 """Options that several commands have, and what they do with them."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -19,6 +20,7 @@ __all__ = [
     "open_reader",
     "print_json",
     "said_bad",
+    "sound",
 ]
 
 Config = TypeVar("Config")
@@ -69,6 +71,21 @@ def checked(kind: type[Config], **settings: Any) -> Config:
             raise typer.BadParameter(explain(error)) from None
         option = _OPTIONS.get(field, field).replace("_", "-")
         raise typer.BadParameter(words[0].lower() + words[1:], param_hint=f"--{option}") from None
+
+
+def sound(make: Callable[[], Config]) -> Config:
+    """Make a configuration of options that several fields depend on; what is wrong is said in one sentence."""
+    from pydantic import ValidationError
+
+    from litebert.config import explain
+
+    try:
+        return make()
+    except ValidationError as error:
+        if error.errors()[0]["type"] == "extra_forbidden":
+            place = ".".join(map(str, error.errors()[0]["loc"]))
+            raise typer.BadParameter(f"there is no setting {place}") from None
+        raise typer.BadParameter(explain(error)) from None
 
 
 def said_bad(count: int) -> str:

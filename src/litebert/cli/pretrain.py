@@ -9,7 +9,6 @@ import typer
 
 from litebert.cli.app import app
 from litebert.cli.options import Json, print_json
-from litebert.errors import LitebertError
 
 if TYPE_CHECKING:
     from litebert.corpus.corpus import Corpus
@@ -144,10 +143,7 @@ def _run(corpus: "Corpus", out: Path, settings: "PretrainConfig", resume: bool, 
             if not quiet:
                 typer.echo(f"litebert: {words}", err=True)
 
-        try:
-            return pretrain(corpus, out, settings, resume=resume, on_step=on_step, on_message=on_message)
-        except RuntimeError as error:  # torch's own words: no memory left, a process of the group lost
-            raise LitebertError(f"training broke off: {str(error).partition(chr(10))[0]}") from error
+        return pretrain(corpus, out, settings, resume=resume, on_step=on_step, on_message=on_message)
 
 
 def _describe(news: "News") -> str:

@@ -5,14 +5,13 @@ Only `litebert pretrain` imports this module, when it runs.
 
 import json
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import typer
-from pydantic import ValidationError
 
-from litebert.config import ModelConfig, explain
+from litebert.cli.options import sound
+from litebert.config import ModelConfig
 from litebert.corpus.corpus import Corpus
 from litebert.errors import RequestError
 from litebert.folders import read_json, read_text
@@ -63,13 +62,13 @@ def choose_config(corpus: Corpus, options: dict[str, Any], file: Path | None, as
     settings: dict[str, Any] = {"model": shape.model_dump(mode="json")}
     for layer in of_model:  # a recipe depends on the shape
         _merge(settings, layer)
-    shape = _checked(lambda: ModelConfig.model_validate_json(json.dumps(settings["model"])))
-    settings = _checked(lambda: _apply_recipe(options, shape)).model_dump(mode="json")
+    shape = sound(lambda: ModelConfig.model_validate_json(json.dumps(settings["model"])))
+    settings = sound(lambda: _apply_recipe(options, shape)).model_dump(mode="json")
     if begin_from is not None:
         settings |= {"begin_from": begin_from, "head_start": False, "model": shape.model_dump(mode="json")}
     for layer in layers:
         _merge(settings, layer)
-    return _checked(lambda: parse_config(PretrainConfig, settings))
+    return sound(lambda: parse_config(PretrainConfig, settings))
 
 
 def resumed_config(
@@ -83,7 +82,7 @@ def resumed_config(
             raise typer.BadParameter(f"the run has {differences}: leave these options out to go on with it")
     settings = config.model_dump(mode="json")
     _merge(settings, _nest(_option_settings(how)))
-    return _checked(lambda: parse_config(PretrainConfig, settings))
+    return sound(lambda: parse_config(PretrainConfig, settings))
 
 
 def _find_model(name: str, corpus: Corpus) -> tuple[ModelConfig, str | None]:
@@ -183,14 +182,3 @@ def _parse_value(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return text
-
-
-def _checked(make: Callable[[], Config]) -> Config:
-    """Make a configuration; what is wrong with it is said in one sentence."""
-    try:
-        return make()
-    except ValidationError as error:
-        if error.errors()[0]["type"] == "extra_forbidden":
-            place = ".".join(map(str, error.errors()[0]["loc"]))
-            raise typer.BadParameter(f"there is no setting {place}") from None
-        raise typer.BadParameter(explain(error)) from None

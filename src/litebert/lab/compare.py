@@ -14,12 +14,12 @@ from typing import Any
 from litebert.baselines.ladder import list_rungs, make_rung
 from litebert.errors import RequestError
 from litebert.folders import write_json
+from litebert.lab.tuning import tune
 from litebert.tasks.config import FinetuneConfig
-from litebert.tasks.finetune import finetune
 from litebert.tasks.metrics import gold_answer, score_answers
 from litebert.tasks.predictor import open_predictor
-from litebert.tasks.results import Result, write_results
 from litebert.tasks.seeds import summarize_seeds
+from litebert.tasks.sources import hold_out
 from litebert.tasks.task import ChoiceExample, Dataset, Example, QuestionExample, TaggedExample
 from litebert.text.tokenizer import Tokenizer
 from litebert.training.job import News
@@ -64,20 +64,25 @@ def compare(
     unknown = sorted(set(rungs or ()) - set(names))
     if unknown:
         raise RequestError(f"the ladder has no rung {unknown[0]!r}: choose from {', '.join(names)}")
-    rows = []
+    rows: list[Row] = []
     for name in names:
         if rungs is not None and name not in rungs:
             continue
         on_message(f"{name} …")
-        try:
-            is_encoder = name in _EXPLANATIONS
-            row = run_encoder(contest, name == SCRATCH, on_step) if is_encoder else run_rung(contest, name)
-        except RequestError as error:
-            row = {"name": name, "score": None, "note": str(error)}
+        if name in _EXPLANATIONS:
+            row = run_encoder(contest, name == SCRATCH, on_step)
+        else:
+            try:
+                row = run_rung(contest, name)
+            except RequestError as error:  # a library that is not installed
+                row = {"name": name, "score": None, "note": str(error)}
         rows.append(row)
         on_row(row)
-    content = {"task": contest.data.task.name, "split": contest.split, "score": contest.data.task.score, "rows": rows}
-    write_json(contest.out / "compare.json", content)
+        task = contest.data.task
+        write_json(
+            contest.out / "compare.json",
+            {"task": task.name, "split": contest.split, "score": task.score, "rows": rows},
+        )
     return rows
 
 
@@ -132,8 +137,16 @@ def target_of(example: Example) -> Any:
 
 
 def run_encoder(contest: Contest, scratch: bool, on_step: Callable[[News], None] | None = None) -> Row:
-    """Fine-tune with each seed, and score; the row has the median, and the spread beside it."""
+    """Fine-tune with each seed, and score; the row has the median, and the spread beside it.
+
+    Where development examples are what is scored, the encoder chooses its checkpoint (and threshold) on a tenth of its
+    training examples instead, which it does not learn from: the other rungs have not seen them either.
+    """
     task, name = contest.data.task, SCRATCH if scratch else PRETRAINED
+    data = contest.data
+    if contest.split == "dev":
+        train, dev = hold_out(data.splits["train"])
+        data = Dataset(task, {"train": train, "dev": dev}, data.num_skipped)
     scores: dict[int, float] = {}
     seconds, rates, size = [], [], 0
     all_scores: list[dict[str, float]] = []
@@ -141,14 +154,14 @@ def run_encoder(contest: Contest, scratch: bool, on_step: Callable[[News], None]
         folder = contest.out / name.replace(" ", "-") / f"seed-{seed}"
         config = _with_seed(contest.config, seed, None if scratch else contest.config.begin_from)
         resume = (folder / "run.json").is_file()
-        outcome = finetune(contest.data, folder, config, contest.tokenizer, resume=resume, on_step=on_step)
+        outcome = tune(data, folder, config, contest.tokenizer, resume=resume, on_step=on_step)
         if outcome.status == "interrupted":
             raise KeyboardInterrupt
         predictor = open_predictor(str(folder))
         begun = time.perf_counter()
-        figures, answers = predictor.score(contest.examples)
+        predictor.answer(contest.examples)
         rates.append(len(contest.examples) / max(time.perf_counter() - begun, 1e-9))
-        write_results(folder, contest.data, {contest.split: Result(figures, answers)})
+        figures, _ = predictor.score(contest.examples)
         scores[seed] = figures[task.score]
         all_scores.append(figures)
         seconds.append(outcome.state.seconds)

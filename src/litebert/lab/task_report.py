@@ -33,6 +33,7 @@ from litebert.lab.task_cases import (
     measure_sureness,
 )
 from litebert.tasks.metrics import METRICS
+from litebert.tasks.seeds import has_learnt
 from litebert.tasks.task import ChoiceExample, Example, QuestionExample, TaggedExample, Task
 
 if TYPE_CHECKING:
@@ -125,8 +126,7 @@ def _render_verdict(task: Task, scores: dict[str, float], majority: dict[str, fl
     """A warning, if the model is no better than an answer that does not look at the text."""
     if task.score not in scores or task.score not in majority:
         return ""
-    gain = scores[task.score] - majority[task.score]
-    if (-gain if task.score in _LOWER_IS_BETTER else gain) > 0:
+    if has_learnt(scores[task.score], majority[task.score]):
         return ""
     return f"<p class=open>No better than {_name_blind(task)}: it has not learnt the task.</p>"
 

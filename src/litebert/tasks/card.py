@@ -15,13 +15,13 @@ _QUESTIONS = {
 }
 
 
-def describe_task(config: FinetuneConfig, state: TrainingState, num_examples: int) -> str:
+def describe_task(config: FinetuneConfig, state: TrainingState, num_items: int) -> str:
     """Two tables in Markdown: how it was fine-tuned, and how it does on the development set."""
     task, train, optim = config.task, config.train, config.train.optim
-    epochs = state.step * train.batch_size / max(num_examples, 1)
+    epochs = state.step * train.batch_size / max(num_items, 1)
     rows = {
         "task": f"{task.name}: {_QUESTIONS[task.kind]}",
-        "examples": f"{num_examples:,}, each seen {epochs:.1f} times",
+        "examples": f"{num_items:,} (long texts count as several), each seen {epochs:.1f} times",
         "steps": f"{state.step:,} of {train.batch_size} examples",
         "optimiser": f"{optim.optimizer}, learning rate {optim.lr:g}, warm-up {optim.warmup:.0%}",
         "dropout": f"{config.model.hidden_dropout:g}, before the classifier {config.model.classifier_dropout:g}",

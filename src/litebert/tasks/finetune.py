@@ -4,6 +4,7 @@ import functools
 import hashlib
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from litebert.tasks.config import FinetuneConfig
 from litebert.tasks.encoding import encode
 from litebert.tasks.job import Finetuning, Split
 from litebert.tasks.metrics import gold_answer, majority_score
-from litebert.tasks.task import Dataset, Example, Recipe, Task
+from litebert.tasks.task import ChoiceExample, Dataset, Example, Recipe, Task
 from litebert.tasks.windows import WindowConfig
 from litebert.text.tokenizer import Tokenizer
 from litebert.training.config import TrainConfig
@@ -26,12 +27,30 @@ from litebert.training.job import News, Outcome
 from litebert.training.optim import OptimConfig
 from litebert.training.run import Undertaking, carry_out
 
-__all__ = ["configure", "finetune", "locate_model", "make_model", "open_encoder"]
+__all__ = [
+    "Volume",
+    "choose_length",
+    "configure",
+    "finetune",
+    "locate_model",
+    "make_model",
+    "measure_volume",
+    "open_encoder",
+]
 
 Say = Callable[[str], None]
 _TOKENS_AT_ONCE = 16_384  # of a step that a process runs together, if all rows were of full length
 _MOST_EVALUATIONS = 10
 _USUAL_SIZE = 768
+
+
+@dataclass(frozen=True)
+class Volume:
+    """How much there is to learn from."""
+
+    num_items: int
+    rows_per_item: int = 1
+    """Of a multiple choice, the options."""
 
 
 def locate_model(name: str) -> str:
@@ -42,7 +61,7 @@ def locate_model(name: str) -> str:
 
 def configure(
     task: Task,
-    num_examples: int,
+    volume: Volume | int,
     shape: ModelConfig,
     begin_from: str | None,
     *,
@@ -62,11 +81,13 @@ def configure(
     The recipes of official tasks are the paper's, as they stand. Others' learning rate follows the size of the encoder:
     5e-5 at a hidden size of 768, as is usual, and 3e-4 at 256, as small encoders want it.
 
-    Of `steps`, `epochs` and `seconds` the one that is given decides how long to train; otherwise the recipe does.
+    Of `steps`, `epochs` and `seconds` the one that is given decides how long to train; otherwise the recipe does. An
+    epoch is `volume`: what `measure_volume` counts, or a number of examples of one row each.
     """
     recipe = task.recipe
+    volume = Volume(volume) if isinstance(volume, int) else volume
     size = batch_size or recipe.batch_size
-    per_epoch = max(1, -(-num_examples // size))
+    per_epoch = max(1, -(-volume.num_items // size))
     if epochs is None and steps is None and seconds is None:
         steps, epochs = recipe.steps, None if recipe.steps is not None else recipe.epochs
     if epochs is not None:
@@ -75,7 +96,7 @@ def configure(
     warmup = 0.1
     if recipe.warmup_steps is not None and recipe.steps is not None:
         warmup = recipe.warmup_steps / recipe.steps
-    length = min(max_length or recipe.max_length, shape.max_positions)
+    length = choose_length(task, shape, max_length)
     model = shape.updated(
         labels=("score",) if task.kind == "regression" else task.labels,
         problem_type=task.problem_type,
@@ -94,14 +115,32 @@ def configure(
             steps=None if seconds is not None else steps,
             seconds=seconds,
             batch_size=size,
-            rows_at_once=max(1, _TOKENS_AT_ONCE // length),
-            optim=OptimConfig(optimizer="adamw", lr=lr or _usual_rate(recipe, shape), warmup=warmup),
+            rows_at_once=max(1, _TOKENS_AT_ONCE // (length * volume.rows_per_item)),
+            optim=OptimConfig(optimizer="adamw", lr=_usual_rate(recipe, shape) if lr is None else lr, warmup=warmup),
             seed=seed,
             evaluations=int(min(_MOST_EVALUATIONS, max(2, round(2 * rounds)))),
             patience=patience,
             keep=1,
         ),
     )
+
+
+def choose_length(task: Task, shape: ModelConfig, wanted: int | None = None) -> int:
+    """Tokens of a row: what is wanted, or the recipe's as far as the encoder goes."""
+    if wanted is not None and wanted > shape.max_positions:
+        raise RequestError(f"rows of {wanted} tokens do not fit: this encoder has {shape.max_positions} positions")
+    return wanted or min(task.recipe.max_length, shape.max_positions)
+
+
+def measure_volume(task: Task, examples: Sequence[Example], tokenizer: Tokenizer, length: int) -> Volume:
+    """How many items the examples give: long contexts and long sentences are several."""
+    if task.kind == "choice":
+        options = [len(example.options) for example in examples if isinstance(example, ChoiceExample)]
+        return Volume(len(options), max(options, default=1))
+    if task.kind not in ("questions", "tagging"):
+        return Volume(len(examples))
+    windows = _fit_windows(length) if task.kind == "questions" else None
+    return Volume(encode(task, examples, tokenizer, length, windows).rows.num_items)
 
 
 def _usual_rate(recipe: Recipe, shape: ModelConfig) -> float:
@@ -142,7 +181,7 @@ def finetune(
     undertaking = Undertaking(
         kind="fine-tuning",
         config=config,
-        data={"examples": _hash_examples(train)},
+        data={"examples": _hash_examples(train), "dev": _hash_examples(dev or ())},
         make_job=functools.partial(_make_job, tokenizer, train, dev),
         describe=functools.partial(_describe, data),
         ends_with_best=True,
@@ -203,4 +242,5 @@ def open_encoder(name: str) -> tuple[ModelConfig, Tokenizer, str | None]:
         raise RequestError(f"{name} is a preset without a vocabulary: pretrain it first, or name a model folder")
     folder = locate_model(name)
     tokenizer = Tokenizer.from_pretrained(folder)
-    return Model.from_pretrained(folder).config, tokenizer, folder
+    place = str(Path(folder).resolve()) if Path(folder).is_dir() else folder
+    return Model.from_pretrained(folder).config, tokenizer, place

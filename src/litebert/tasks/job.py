@@ -16,7 +16,7 @@ from litebert.model.model import Model, ModelOutput
 from litebert.tasks.card import describe_task
 from litebert.tasks.config import FinetuneConfig
 from litebert.tasks.encoding import Encoded
-from litebert.tasks.outputs import Answers, choose_answers, predict
+from litebert.tasks.outputs import predict
 from litebert.tasks.rows import order_epoch
 from litebert.tasks.saved import SavedTask
 from litebert.tasks.scoring import score_outputs
@@ -86,6 +86,8 @@ class Finetuning:
 
     def measure(self, model: nn.Module, batch: Batch, totals: Sequence[float], stage: int) -> list[Tensor]:
         """The loss of the task, in its parts."""
+        if self.config.frozen:
+            self.model.encoder.eval()  # what stays as it is needs no dropout
         output: ModelOutput = model(**batch.inputs())
         if self.task.kind == "questions":
             spans = span_loss(output, batch, totals[0])
@@ -106,15 +108,13 @@ class Finetuning:
                 return [class_loss(output.logits, batch.labels, totals[0])]
 
     def evaluate(self) -> tuple[dict[str, float], list[dict[str, Any]]]:
-        """Score the development examples, if there are any."""
-        return ({}, []) if self.dev is None else (self.answer(self.dev)[0], [])
-
-    def answer(self, split: Split) -> tuple[dict[str, float], Answers]:
-        """Figures and answers on a split; where questions may have none, with the threshold that is best there."""
-        config = self.config
-        outputs = predict(self.model, self.task, split.examples, split.encoded, config.windows)
-        scores, threshold = score_outputs(self.task, split.examples, outputs)
-        return scores, choose_answers(self.task, outputs, threshold)
+        """Score the development examples, if there are any; what the main process finds counts for all."""
+        if self.dev is None:
+            return {}, []
+        outputs = predict(self.model, self.task, self.dev.examples, self.dev.encoded, self.config.windows)
+        scores, _ = score_outputs(self.task, self.dev.examples, outputs)
+        shared = self.world.add([value if self.world.is_main else 0.0 for value in scores.values()])
+        return dict(zip(scores, shared, strict=True)), []
 
     def operations(self, batch: Batch, stage: int) -> float:
         """Operations of a step on a batch, padding included; a frozen encoder only runs forward."""
@@ -142,6 +142,6 @@ class Finetuning:
                 config.head,
                 tensors,
                 self.tokenizer,
-                about=describe_task(config, state, len(self.train.examples)),
+                about=describe_task(config, state, self.train.encoded.rows.num_items),
                 extra_files=saved.as_files(),
             )

@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
+
 from litebert.errors import FolderError, RequestError
 from litebert.folders import read_json
 from litebert.model.model import Model
@@ -36,7 +38,8 @@ class Member:
         if not folder.is_dir():
             raise FolderError(f"{name} is not there: name a folder that `litebert finetune` wrote")
         saved = read_saved_task(folder)
-        return cls(folder, Model.from_pretrained(folder), Tokenizer.from_pretrained(folder), saved)
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        return cls(folder, Model.from_pretrained(folder).to(device), Tokenizer.from_pretrained(folder), saved)
 
     def ask(self, examples: Sequence[Example], on_progress: Callable[[int], None] = lambda done: None) -> Outputs:
         """What the model says about examples."""
@@ -68,10 +71,13 @@ class Predictor:
         return choose_answers(self.task, self.ask(examples, on_progress), self.threshold)
 
     def score(self, examples: Sequence[Example]) -> tuple[dict[str, float], Answers]:
-        """Figures on examples with known answers, with the threshold that was tuned before; and the answers."""
+        """Figures on examples with known answers, and the answers.
+
+        Questions that may have none: with the threshold that was tuned before, or else the best one for these examples.
+        """
         outputs = self.ask(examples)
-        scores, _ = score_outputs(self.task, examples, outputs, self.threshold)
-        return scores, choose_answers(self.task, outputs, self.threshold)
+        scores, threshold = score_outputs(self.task, examples, outputs, self.threshold)
+        return scores, choose_answers(self.task, outputs, threshold)
 
 
 def open_predictor(name: str) -> Predictor:
@@ -91,7 +97,7 @@ def open_predictor(name: str) -> Predictor:
 
 
 def check_members(members: Sequence[Member]) -> None:
-    """Refuse models that were not trained for one and the same task."""
+    """Refuse models that were not trained for one and the same task, with one kind of head."""
     first = members[0].saved.task
     for member in members[1:]:
         other = member.saved.task
@@ -99,4 +105,8 @@ def check_members(members: Sequence[Member]) -> None:
             raise RequestError(
                 f"{member.folder} answers {other.name}, {members[0].folder} answers {first.name}: "
                 "an ensemble needs models of one task with the same labels"
+            )
+        if member.model.head != members[0].model.head:
+            raise RequestError(
+                f"{member.folder} and {members[0].folder} have heads of different kinds: choose one kind"
             )

@@ -97,12 +97,6 @@ class Rows:
         ids, mask, types = (array.reshape(shape) for array in (ids, mask, types))
         return Batch(_tensor(ids), _tensor(mask), _tensor(types), labels=labels)
 
-    def option_mask(self, items: Sequence[int] | Integers) -> Tensor:
-        """(items, options): whether an item has that option."""
-        assert self.options is not None
-        counts = self.options[np.asarray(items, np.int64)]
-        return _tensor(np.arange(int(counts.max(initial=1))) < counts[:, None])
-
     def _pad(self, rows: Integers, pad_id: int) -> tuple[Array, Array, Array]:
         ids = self._pad_values(rows, self.tokens, pad_id).astype(np.int64)
         lengths = self.row_lengths[rows]

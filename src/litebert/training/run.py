@@ -114,6 +114,8 @@ def carry_out(
                 tensors = Model.from_pretrained(chosen.model).state_dict()
                 job.write_model(out / "model", tensors, chosen.read_state())
             return outcome
+        except RuntimeError as error:  # torch's own words: no memory left, a process of the group lost
+            raise LitebertError(f"training broke off: {str(error).partition(chr(10))[0]}") from error
         finally:
             if lock is not None:
                 os.close(lock)
