@@ -20,7 +20,6 @@ from litebert.tasks.spans import (
     Prediction,
     WindowScores,
     average_predictions,
-    average_scores,
     combine,
     combine_all,
     decode_beam,
@@ -279,32 +278,6 @@ def test_no_answer_is_given_above_the_threshold_alone() -> None:
     nothing = combine("", [make_scores(null=-50.0)])
     assert nothing.null_odds == NO_SPAN
     assert nothing.answer() == nothing.answer(0.0) == ""
-
-
-def test_scores_of_one_window_are_averaged() -> None:
-    one = make_scores((6.0, 0, 3), (4.0, 4, 7), (1.0, 0, 7), null=2.0)
-    two = make_scores((8.0, 4, 7), (5.0, 0, 7), (3.0, 4, 11), null=-1.0)
-    mean = average_scores([one, two])
-    # (0, 3) is at most 3.0 in the second, (4, 11) at most 1.0 in the first, which leaves it out of three.
-    assert kept(mean) == [(6.0, 4, 7), (4.5, 0, 3), (3.0, 0, 7)]
-    assert (mean.null, mean.null_competes) == (0.5, True)
-    assert kept(average_scores([one])) == kept(one)
-    assert kept(average_scores([one, make_scores(null=0.0)]))[0][1:] == (0, 3)
-    assert kept(average_scores([make_scores(), make_scores()])) == []
-    for wrong in ([], [one, make_scores((1.0, 0, 3), competes=False)]):
-        with pytest.raises(RequestError, match="average"):
-            average_scores(wrong)
-
-
-def test_averaged_scores_are_those_of_averaged_logits() -> None:
-    config = WindowConfig(nbest=1000)
-    start, end = np.random.default_rng(0).normal(size=(2, 3, 1, 16)).astype(np.float32)
-    members = [decode_plain([make_window(12)], start[i], end[i], config)[0] for i in range(3)]
-    (expected,) = decode_plain([make_window(12)], start.mean(0), end.mean(0), config)
-    mean = average_scores(members)
-    assert [span[1:] for span in kept(mean)] == [span[1:] for span in kept(expected)]
-    assert mean.scores == pytest.approx(expected.scores, abs=1e-5)
-    assert mean.null == pytest.approx(expected.null, abs=1e-5)
 
 
 def test_predictions_are_averaged_by_place() -> None:

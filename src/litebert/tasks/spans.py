@@ -1,7 +1,7 @@
 """Spans: from a model's scores over windows to answers, as characters of the original text.
 
 A window keeps its best spans and a score for "no answer" (`WindowScores`); the windows of a question together give a
-`Prediction`, with probabilities and with the odds that there is no answer. Both can be averaged over an ensemble.
+`Prediction`, with probabilities and with the odds that there is no answer, which can be averaged over an ensemble.
 """
 
 import math
@@ -24,7 +24,6 @@ __all__ = [
     "Prediction",
     "WindowScores",
     "average_predictions",
-    "average_scores",
     "combine",
     "combine_all",
     "decode_beam",
@@ -246,40 +245,6 @@ def combine_all(
     for window, score in zip(windows, scores, strict=True):
         groups[window.example].append(score)
     return [combine(example.context, group, config.nbest) for example, group in zip(examples, groups, strict=True)]
-
-
-def average_scores(members: Sequence[WindowScores]) -> WindowScores:
-    """Average what several models say of the same window: closest to averaging their logits, if they share a tokenizer.
-
-    A span that a member did not keep counts there with the lowest score that it kept; it can't have scored more.
-    """
-    if not members or len({member.null_competes for member in members}) != 1:
-        raise RequestError(
-            "scores can be averaged over models with heads of one kind; average their predictions instead"
-        )
-    lowest = [float(member.scores.min(initial=np.inf)) for member in members]
-    floor = min(lowest)
-    tables = [
-        dict(zip(zip(member.begins.tolist(), member.ends.tolist(), strict=True), member.scores.tolist(), strict=True))
-        for member in members
-    ]
-    # A member without any span takes the lowest score of the others: it has no say in their order.
-    defaults = [floor if math.isinf(score) else score for score in lowest]
-    union = {span for table in tables for span in table}
-    means = {
-        span: math.fsum(table.get(span, default) for table, default in zip(tables, defaults, strict=True))
-        / len(members)
-        for span in union
-    }
-    ranked = sorted(means, key=lambda span: (-means[span], span))[: max(map(len, tables))]
-    spans = np.array(ranked, np.int32).reshape(-1, 2)
-    return WindowScores(
-        scores=np.array([means[span] for span in ranked], np.float32),
-        begins=spans[:, 0],
-        ends=spans[:, 1],
-        null=math.fsum(member.null for member in members) / len(members),
-        null_competes=members[0].null_competes,
-    )
 
 
 def average_predictions(predictions: Sequence[Prediction]) -> Prediction:
