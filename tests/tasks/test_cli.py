@@ -132,6 +132,42 @@ def test_the_ladder(home: Path, small_encoder: Path, tmp_path: Path) -> None:
     assert "choose from majority" in fails("compare", *words, "--rungs", "gpt")
 
 
+def test_runs_of_another_recipe_are_not_taken_over(home: Path, small_encoder: Path) -> None:
+    files = (home / "train.csv", "--dev", home / "dev.csv", "--text", "what was said", "--label", "who")
+    again = (*files, "--model", small_encoder, "--seeds", 2, *QUICK, "-o", home / "runs", "--resume")
+    assert "train.steps 60 instead of 61" in fails("finetune", *again, "--steps", 61)
+    assert "already holds a run" in fails("finetune", *again[:-1], "--steps", 60)
+    done = run("finetune", *again, "--steps", 60)  # nothing is left to do but to say what came out
+    assert done.exit_code == 0, done.output + repr(done.exception)
+    assert "median of 2 seeds" in done.output
+
+
+def test_wishes_that_cannot_be_granted(home: Path, small_encoder: Path, tmp_path: Path) -> None:
+    files = (home / "train.csv", "--text", "what was said", "--label", "who", "--model", small_encoder)
+    wishes = {
+        ("--lr", 0): "--lr",
+        ("--lr", -1): "--lr",
+        ("--max-length", 5000): "this encoder has 64 positions",
+        ("--plain-head",): "--plain-head",
+        ("--resume", "-o", tmp_path / "none"): "holds no run",
+        ("--epochs", 1, "--budget", "5s"): "leave one out",
+    }
+    for words, said in wishes.items():
+        assert said in fails("finetune", *files, *words)
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_comparison_on_dev_is_not_chosen_by_dev(home: Path, small_encoder: Path, tmp_path: Path) -> None:
+    files = (home / "train.csv", "--dev", home / "dev.csv", "--text", "what was said", "--label", "who")
+    words = ("--model", small_encoder, "--steps", 4, *QUICK, "--rungs", "pretrained encoder", "-o", tmp_path)
+    done = run("compare", *files, *words, "--json")
+    assert done.exit_code == 0, done.output + repr(done.exception)
+    assert json.loads(done.stdout)["split"] == "dev"
+    about = json.loads((tmp_path / "pretrained-encoder" / "seed-0" / "run.json").read_text(encoding="utf-8"))
+    assert about["examples"] == {"train": 144, "dev": 16}
+    assert (tmp_path / "pretrained-encoder" / "seed-0" / "report.html").is_file()
+
+
 def test_what_is_wrong_is_said_in_a_sentence(home: Path, small_encoder: Path, tmp_path: Path) -> None:
     model = ("--model", small_encoder)
     assert "neither a file nor a task" in fails("finetune", "no-such", *model)

@@ -1,13 +1,37 @@
 """A user's own files become a dataset; without a file for development, some of the examples are held out."""
 
+import gzip
+import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from litebert.errors import RequestError
-from litebert.tasks.sources import OwnData, hold_out, read_examples, read_official, read_own
-from litebert.tasks.task import Columns, DataError, Example, TaggedExample, TextExample
+from litebert.tasks.sources import (
+    OFFICIAL,
+    OwnData,
+    add_labels,
+    has_plain_lines,
+    hold_out,
+    is_official,
+    read_examples,
+    read_labelled,
+    read_official,
+    read_own,
+)
+from litebert.tasks.task import (
+    ChoiceExample,
+    Columns,
+    DataError,
+    Example,
+    Kind,
+    QuestionExample,
+    TaggedExample,
+    Task,
+    TextExample,
+)
 from tests.tasks.tables import write
 
 
@@ -42,6 +66,26 @@ def test_the_seed_decides_who_is_held_out() -> None:
     assert [len(part) for part in hold_out(tagged)] == [27, 3]
 
 
+@pytest.mark.parametrize("kind", ["questions", "choice"])
+def test_questions_about_one_text_stay_together(kind: str) -> None:
+    def ask(number: int) -> Example:
+        text = f"text {number // 5}"
+        if kind == "choice":
+            return ChoiceExample(str(number), text, "Q?", ("a", "b"), 0)
+        return QuestionExample(str(number), "Q?", text, ())
+
+    def texts(part: list[Example]) -> set[str]:
+        return {one.passage if isinstance(one, ChoiceExample) else one.context for one in part}  # type: ignore[union-attr]
+
+    examples = [ask(number) for number in range(200)]
+    rest, held = hold_out(examples)
+    assert (len(rest), len(held)) == (180, 20)
+    assert not texts(rest) & texts(held)
+    assert [len(part) for part in hold_out(examples[:15])] == [10, 5]
+    with pytest.raises(RequestError, match="all questions are about one text"):
+        hold_out(examples[:5])
+
+
 def test_one_example_cannot_be_divided() -> None:
     with pytest.raises(RequestError, match="a single example cannot be divided"):
         hold_out(make_classes([1]))
@@ -56,7 +100,7 @@ def test_own_files(tmp_path: Path) -> None:
     data = read_own(OwnData(train, dev, kind="classification", columns=columns))
     assert (data.task.name, data.task.kind, data.task.labels) == ("mood", "classification", ("glad", "sad"))
     assert {split: len(examples) for split, examples in data.splits.items()} == {"train": 30, "dev": 2}
-    alone = read_own(OwnData(train, kind="classification", columns=columns), seed=3)
+    alone = read_own(OwnData(train, kind="classification", columns=columns))
     assert {split: len(examples) for split, examples in alone.splits.items()} == {"train": 27, "dev": 3}
     assert alone.task == data.task
     again, num_skipped = read_examples(data.task, dev, with_labels=True)
@@ -76,3 +120,130 @@ def test_official_folders_must_be_there(tmp_path: Path) -> None:
         read_official("cola", tmp_path / "nowhere")
     with pytest.raises(RequestError, match="'bola' is neither a file nor a task: tasks are cola"):
         read_official("bola", tmp_path)
+
+
+# --- official tasks ---------------------------------------------------------------------------------------------------
+
+
+def texts_of(name: str, file: Path, with_labels: bool = True) -> list[tuple[Any, ...]]:
+    examples = read_examples(OFFICIAL[name], file, with_labels)[0]
+    return [(one.text, one.pair, one.label) for one in examples if isinstance(one, TextExample)]
+
+
+def test_what_is_official() -> None:
+    assert all(map(is_official, OFFICIAL.values()))
+    own = Task(name="mine", kind="questions", metrics=("f1",), is_pair=True)
+    assert not is_official(own)
+    assert not is_official(own.model_copy(update={"name": "cola"}))
+    assert not is_official(OFFICIAL["cola"].model_copy(update={"labels": ("bad", "good")}))
+    assert not is_official(OFFICIAL["cola"].model_copy(update={"columns": Columns()}))
+
+
+def test_the_named_file_is_read_and_no_other(tmp_path: Path) -> None:
+    write(tmp_path, "dev.tsv", "sentence\tlabel\nfrom tabs\t1\n")
+    comma = write(tmp_path, "dev.csv", "sentence,label\nfrom commas,0\n")
+    (tmp_path / "SST-2").mkdir()
+    write(tmp_path / "SST-2", "dev.tsv", "sentence\tlabel\nfrom a folder\t1\n")
+    packed = write(tmp_path, "dev.tsv.gz", "sentence\tlabel\npacked\t1\n")
+    assert texts_of("sst-2", comma) == [("from commas", None, "0")]
+    assert texts_of("sst-2", tmp_path / "dev.tsv") == [("from tabs", None, "1")]
+    assert texts_of("sst-2", packed) == [("packed", None, "1")]
+
+
+def test_a_file_of_one_group_of_race(tmp_path: Path) -> None:
+    for group in ("middle", "high"):
+        passage = {"article": group, "questions": ["Q?"], "options": [["a", "b"]], "answers": ["B"], "id": group}
+        (tmp_path / f"train.{group}.jsonl.gz").write_bytes(gzip.compress(json.dumps(passage).encode()))
+        (tmp_path / group).mkdir()
+        write(tmp_path / group, "1.txt", json.dumps(passage))
+    for file in (tmp_path / "train.high.jsonl.gz", tmp_path / "high" / "1.txt"):
+        (one,) = read_examples(OFFICIAL["race"], file, True)[0]
+        assert isinstance(one, ChoiceExample)
+        assert (one.passage, one.group, one.answer) == ("high", "high", 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "content", "expected"),
+    [
+        ("sst-2", "my.tsv", 'sentence\tlabel\n"good\t1\n', ('"good', None, "1")),
+        ("sst-2", "my.tsv", "text\tlabel\ngood\t1\n", ("good", None, "1")),
+        ("sst-2", "my.csv", 'label,text\n1,"good, it is"\n', ("good, it is", None, "1")),
+        ("sst-2", "my.csv.gz", "sentence,label\ngood,1\n", ("good", None, "1")),
+        ("sst-2", "my.jsonl", '{"text": "good", "label": 1}\n', ("good", None, "1")),
+        ("sst-2", "test.jsonl", '{"sentence": "good", "label": "1"}\n', ("good", None, "1")),
+        ("mrpc", "my.tsv", "Quality\t#1 String\t#2 String\n1\ta\tb\n", ("a", "b", "1")),
+        ("mrpc", "my.jsonl", '{"text": "a", "pair": "b", "label": 0}\n', ("a", "b", "0")),
+        ("qnli", "my.csv", "question,sentence,label\nq,s,entailment\n", ("q", "s", "entailment")),
+        ("sts-b", "my.jsonl", '{"sentence1": "a", "sentence2": "b", "score": 2.5}\n', ("a", "b", 2.5)),
+        ("cola", "my.tsv", "gj04\t1\t\tIt is fine.\n", ("It is fine.", None, "1")),
+        ("cola", "my.tsv", "label\tid\tsentence\n1\tx\tIt is fine.\n", ("It is fine.", None, "1")),
+    ],
+)
+def test_own_files_for_official_tasks(
+    tmp_path: Path, name: str, file: str, content: str, expected: tuple[object, ...]
+) -> None:
+    path = write(tmp_path, file, content)
+    assert texts_of(name, path) == [expected]
+    assert texts_of(name, path, with_labels=False) == [(*expected[:2], None)]
+
+
+def test_own_files_for_official_tasks_need_their_columns_and_labels(tmp_path: Path) -> None:
+    task = OFFICIAL["sst-2"]
+    unlabelled = write(tmp_path, "my.tsv", "sentence\ngood\n")
+    assert len(read_examples(task, unlabelled, with_labels=False)[0]) == 1
+    with pytest.raises(DataError, match=r"my\.tsv, line 1, has no column 'label'"):
+        read_examples(task, unlabelled, with_labels=True)
+    with pytest.raises(DataError, match="'perhaps', which is none of '0', '1'"):
+        read_examples(task, write(tmp_path, "bad.csv", "text,label\na,perhaps\n"), with_labels=True)
+    with pytest.raises(DataError, match=r"has no column 'sentence' \(there are: 'review'\)"):
+        read_examples(task, write(tmp_path, "other.tsv", "review\na\n"), with_labels=False)
+    pairs = '{"sentence1": "a", "sentence2": "b", "gold_label": "-"}\n'
+    pairs += '{"sentence1": "c", "sentence2": "d", "gold_label": "neutral"}\n'
+    assert texts_of("mnli", write(tmp_path, "my.jsonl", pairs)) == [("c", "d", "neutral")]
+    choices = write(tmp_path, "my.csv", "passage,question,A,B,answer\nP,Q,x,y,B\n")
+    (one,) = read_examples(OFFICIAL["race"], choices, True)[0]
+    assert one == ChoiceExample("0", "P", "Q", ("x", "y"), 1, place=f"{choices}, line 2")
+
+
+# --- own tasks --------------------------------------------------------------------------------------------------------
+
+
+def ask_about(answers: list[dict[str, Any]] | None, name: str) -> str:
+    question = {"id": name, "question": "Who?"} | ({} if answers is None else {"answers": answers})
+    return json.dumps({"data": [{"paragraphs": [{"context": f"Anna {name}", "qas": [question]}]}]})
+
+
+def test_questions_without_an_answer_in_any_split(tmp_path: Path) -> None:
+    found = [{"text": "Anna", "answer_start": 0}]
+    train, answered = (write(tmp_path, f"{name}.json", ask_about(found, name)) for name in ("train", "dev"))
+    without = write(tmp_path, "test.json", ask_about([], "test"))
+    assert not read_own(OwnData(train, answered)).task.has_unanswerable
+    assert read_own(OwnData(train, without)).task.has_unanswerable
+    assert read_own(OwnData(train, answered, without)).task.has_unanswerable
+
+
+@pytest.mark.parametrize("kind", ["classification", "tagging"])
+def test_a_text_file_is_conll_for_tagging(tmp_path: Path, kind: Kind) -> None:
+    task = Task(name="mine", kind=kind, labels=("B-X", "O"), metrics=("accuracy",), columns=Columns())
+    file = write(tmp_path, "new.txt", "Anna B-X\nran O\n\nShe O\n")
+    assert has_plain_lines(task, file) == (kind != "tagging")
+    if kind == "tagging":
+        words = [one.words for one in read_examples(task, file, False)[0] if isinstance(one, TaggedExample)]
+        assert words == [("Anna", "ran"), ("She",)]
+
+
+def test_text_files_in_official_layouts_hold_no_plain_lines() -> None:
+    assert has_plain_lines(OFFICIAL["mrpc"], Path("mine.txt"))
+    assert not has_plain_lines(OFFICIAL["mrpc"], Path("msr_paraphrase_test.txt"))
+    assert not has_plain_lines(OFFICIAL["race"], Path("high/12.txt"))
+    assert has_plain_lines(OFFICIAL["squad1"], Path("questions.jsonl"))
+    assert not has_plain_lines(OFFICIAL["sst-2"], Path("reviews.jsonl"))
+
+
+def test_right_answers_of_one_class_make_a_task(tmp_path: Path) -> None:
+    file = write(tmp_path, "gold.csv", "text,label\na,10\nb,10\n")
+    task, examples, _ = read_labelled(file, None, Columns())
+    assert (task.labels, len(examples)) == (("10",), 2)
+    assert add_labels(task, ["9", "10"]).labels == ("9", "10")
+    sets = task.model_copy(update={"kind": "multi-label", "labels": ("b",)})
+    assert add_labels(sets, [("c", "a"), ()]).labels == ("a", "b", "c")

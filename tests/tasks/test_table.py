@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from litebert.errors import RequestError
-from litebert.tasks.table import check_labels, guess_kind, make_task, read_table
+from litebert.tasks.table import guess_kind, make_task, read_table
 from litebert.tasks.task import (
     Answer,
     ChoiceExample,
@@ -247,18 +247,7 @@ def test_tasks_that_cannot_be_learnt(kind: Kind, examples: list[Any], fault: str
     assert str(caught.value).startswith(fault)
 
 
-def test_unseen_labels() -> None:
-    task = make_task("own", "classification", PLAIN, texts("x", "y"))
-    check_labels(task, texts("y", None, "x"))
-    with pytest.raises(DataError) as caught:
-        check_labels(task, texts("x", "z"))
-    assert str(caught.value).startswith(
-        "f, line 3, has the label 'z', which no training example has (they have: 'x', 'y')"
-    )
-    task = make_task("own", "multi-label", PLAIN, texts(("x", "y")))
-    with pytest.raises(DataError, match="f, line 2, has the label 'z'"):
-        check_labels(task, texts(("x", "z")))
-    task = make_task("own", "tagging", PLAIN, [TaggedExample("0", ("a", "b"), ("O", "B-X"))])
-    with pytest.raises(DataError, match="g, line 9, has the label 'I-X'"):
-        check_labels(task, [TaggedExample("0", ("a",), ("I-X",), "g, line 9")])
-    check_labels(make_task("own", "regression", PLAIN, texts(1.0, 2.0)), texts(7.0))
+def test_a_task_that_is_not_to_be_learnt_may_have_one_label() -> None:
+    assert make_task("own", "classification", PLAIN, texts("x", "x"), is_learnt=False).labels == ("x",)
+    assert make_task("own", "multi-label", PLAIN, texts((), ()), is_learnt=False).labels == ()
+    assert make_task("own", "regression", PLAIN, texts(2.5), is_learnt=False).labels == ()

@@ -1,7 +1,7 @@
 """`litebert evaluate`, `predict`, `score` and `ensemble`: what fine-tuned models say, and how good it is."""
 
 import sys
-from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,7 +9,20 @@ import typer
 
 from litebert.cli.app import app
 from litebert.cli.options import Json, SkipBad, print_json
-from litebert.cli.task_data import Data, IdColumn, KindName, LabelColumn, OptionColumns, PairColumn, TextColumn
+from litebert.cli.task_data import (
+    Data,
+    IdColumn,
+    KindName,
+    LabelColumn,
+    OptionColumns,
+    PairColumn,
+    Separator,
+    TextColumn,
+    check_kind,
+    make_columns,
+    refuse_data,
+    refuse_own_options,
+)
 from litebert.errors import RequestError
 
 if TYPE_CHECKING:
@@ -17,17 +30,31 @@ if TYPE_CHECKING:
 
 __all__ = ["ensemble", "evaluate", "predict", "score"]
 
-Split = Annotated[str, typer.Option(help="Which of the official files: dev, test, dev_mismatched …")]
+SplitOfDev = Annotated[
+    str | None, typer.Option(help="Which file of a folder: dev (the default), test, dev_mismatched …")
+]
+SplitOfTest = Annotated[
+    str | None, typer.Option(help="Which file of a folder: test (the default), dev, test_mismatched …")
+]
 FileOrFolder = Annotated[
     Path, typer.Option("--data", "-d", help="The file with the right answers, or a folder of official files.")
 ]
+
+
+@dataclass(frozen=True)
+class _Read:
+    """Examples, how many bad records were left out, and what the split is called."""
+
+    examples: list["Example"]
+    num_skipped: int
+    split: str
 
 
 @app.command(epilog="Example:  litebert evaluate sst-2-run --data glue/SST-2 --split dev")
 def evaluate(
     model: Annotated[str, typer.Argument(help="A fine-tuned run, model folder or ensemble.")],
     data: FileOrFolder,
-    split: Split = "dev",
+    split: SplitOfDev = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="A folder for answers, figures and a report.")] = None,
     skip_bad: SkipBad = False,
     as_json: Json = False,
@@ -40,17 +67,20 @@ def evaluate(
     from litebert.tasks.results import Result, write_results
     from litebert.tasks.task import Dataset
 
+    if out is not None and (out / "run.json").is_file():
+        raise RequestError(f"{out} is the folder of a run, whose own figures would be lost: name another with -o")
+    _check_split(data, split)
     predictor = open_predictor(model)
-    examples, num_skipped = _read(predictor.task, data, split, True, skip_bad)
-    scores, answers = predictor.score(examples)
+    read = _read(predictor.task, data, split or "dev", True, skip_bad)
+    scores, answers = predictor.score(read.examples)
     if out is not None:
         from litebert.lab.task_report import write_task_report
 
         out.mkdir(parents=True, exist_ok=True)
-        dataset = Dataset(predictor.task, {split: examples}, num_skipped)
-        write_results(out, dataset, {split: Result(scores, answers)})
-        write_task_report(out, predictor.task, examples, answers, scores)
-    _show(predictor.task, scores, len(examples), num_skipped, as_json)
+        dataset = Dataset(predictor.task, {read.split: read.examples}, read.num_skipped)
+        write_results(out, dataset, {read.split: Result(scores, answers)})
+        write_task_report(out, predictor.task, read.examples, answers, scores)
+    _show(predictor.task, scores, read, as_json)
 
 
 @app.command(
@@ -63,7 +93,7 @@ def predict(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="A .jsonl, .tsv or (SQuAD) .json file; standard output.")
     ] = None,
-    split: Split = "test",
+    split: SplitOfTest = None,
     submission: Annotated[
         Path | None, typer.Option(help="Write the file that GLUE's site takes into this folder.")
     ] = None,
@@ -73,21 +103,21 @@ def predict(
     from litebert.runtime import prepare_process
 
     prepare_process()
-    from litebert.tasks.lines import read_lines
     from litebert.tasks.predictions import write_glue_submission, write_predictions, write_squad_predictions
     from litebert.tasks.predictor import open_predictor
     from litebert.tasks.submissions import render_rows
 
+    if out is not None and submission is not None:
+        raise RequestError("-o and --submission both say where the answers go: leave one out")
+    _check_split(None if file == "-" else Path(file), split)
     predictor = open_predictor(model)
     task = predictor.task
-    if file == "-" or (Path(file).suffix in ("", ".txt") and Path(file).is_file()):
-        with nullcontext(sys.stdin.buffer) if file == "-" else Path(file).open("rb") as stream:
-            examples = read_lines(task, stream, "standard input" if file == "-" else file)
-    else:
-        examples, _ = _read(task, Path(file), split, False, skip_bad)
+    read = _read_unanswered(task, file, split or "test", skip_bad)
+    _tell_skipped(read)
+    examples = read.examples
     answers = predictor.answer(examples)
     if submission is not None:
-        typer.echo(f"{write_glue_submission(submission, task, split, examples, answers.answers)}")
+        typer.echo(f"{write_glue_submission(submission, task, read.split, examples, answers.answers)}")
     elif out is None:
         for row in render_rows(examples, answers.answers, answers.details):
             typer.echo(row)
@@ -109,7 +139,7 @@ def score(
         Path, typer.Option("--predictions", "-p", help="Answers of any system: .jsonl, .tsv, .csv, .json or .txt.")
     ],
     data: Data = None,
-    split: Split = "dev",
+    split: SplitOfDev = None,
     null_odds: Annotated[Path | None, typer.Option(help="squad2: a .json with the odds that there is none.")] = None,
     kind: KindName = None,
     text: TextColumn = "text",
@@ -117,26 +147,33 @@ def score(
     label: LabelColumn = "label",
     options: OptionColumns = None,
     id_: IdColumn = None,
+    separator: Separator = ",",
     skip_bad: SkipBad = False,
     as_json: Json = False,
 ) -> None:
     """Score a file of predictions by the official metrics, whoever made it."""
-    from litebert.cli.task_data import check_kind, make_columns
     from litebert.tasks.metrics import score_answers
     from litebert.tasks.predictions import read_predictions
-    from litebert.tasks.sources import OFFICIAL, read_labelled
+    from litebert.tasks.sources import OFFICIAL, add_labels, read_labelled
 
+    columns = make_columns(text, pair, label, options, id_, separator)
     if task in OFFICIAL:
+        refuse_own_options(task, columns, {"--kind": kind})
         if data is None:
             raise typer.BadParameter(f"say where {task}'s right answers lie", param_hint="--data")
+        _check_split(data, split)
         known = OFFICIAL[task]
-        examples, num_skipped = _read(known, data, split, True, skip_bad)
+        gold = _read(known, data, split or "dev", True, skip_bad)
+        read = read_predictions(known, gold.examples, predictions, null_odds)
     else:
-        columns = make_columns(text, pair, label, options, id_)
+        refuse_data(task, data)
+        _check_split(Path(task), split)
         known, examples, num_skipped = read_labelled(Path(task), check_kind(kind), columns, skip_bad)
-    read = read_predictions(known, examples, predictions, null_odds)
-    scores = score_answers(known, examples, read.answers, read.null_odds)
-    _show(known, scores, len(examples), num_skipped, as_json)
+        gold = _Read(examples, num_skipped, "")
+        read = read_predictions(known, examples, predictions, null_odds, takes_any_label=True)
+        known = add_labels(known, read.answers)
+    scores = score_answers(known, gold.examples, read.answers, read.null_odds)
+    _show(known, scores, gold, as_json)
 
 
 @app.command(
@@ -146,7 +183,7 @@ def ensemble(
     models: Annotated[list[str], typer.Argument(help="Fine-tuned runs or model folders, of one task.")],
     data: FileOrFolder,
     out: Annotated[Path, typer.Option("--out", "-o", help="A folder for the ensemble.")],
-    split: Split = "dev",
+    split: SplitOfDev = None,
     take_all: Annotated[bool, typer.Option("--all", help="Take every model, without choosing.")] = False,
     skip_bad: SkipBad = False,
     as_json: Json = False,
@@ -158,10 +195,12 @@ def ensemble(
     from litebert.tasks.ensemble import choose_members, write_ensemble
     from litebert.tasks.predictor import Member
 
+    _check_split(data, split)
     members = [Member.open(model) for model in models]
     task = members[0].saved.task
-    examples, _ = _read(task, data, split, True, skip_bad)
-    choice = choose_members(members, examples, take_all)
+    read = _read(task, data, split or "dev", True, skip_bad)
+    _tell_skipped(read)
+    choice = choose_members(members, read.examples, take_all)
     file = write_ensemble(out, choice)
     if as_json:
         names = [str(member.folder) for member in choice.predictor.members]
@@ -173,29 +212,56 @@ def ensemble(
     typer.echo(f"The ensemble is {out}. Next:  litebert predict {out} your-file")
 
 
-def _read(task: "Task", place: Path, split: str, with_labels: bool, skip_bad: bool) -> tuple[list["Example"], int]:
+def _check_split(place: Path | None, split: str | None) -> None:
+    """Refuse a split of what is no folder."""
+    if split is not None and (place is None or place.is_file()):
+        what = "standard input" if place is None else place
+        raise RequestError(f"--split chooses a file of a folder, and {what} is none: leave it out, or name the folder")
+
+
+def _read(task: "Task", place: Path, split: str, with_labels: bool, skip_bad: bool) -> _Read:
     """Examples of a known task from a file, or from a folder of official files."""
-    from litebert.tasks.sources import read_examples, read_official
+    from litebert.tasks.sources import is_official, read_examples, read_official, stem_of
 
     if not place.exists():
         raise RequestError(f"{place} is not there: name a file of examples, or a folder of official files")
     if place.is_dir():
-        if task.columns is not None:
+        if not is_official(task):
             raise RequestError(f"{place} is a folder: name a file of {task.name}'s examples")
         data = read_official(task.name, place, [split], skip_bad)
-        return [*data.splits[split]], data.num_skipped
-    return read_examples(task, place, with_labels, skip_bad)
+        return _Read([*data.splits[split]], data.num_skipped, split)
+    examples, num_skipped = read_examples(task, place, with_labels, skip_bad)
+    return _Read(examples, num_skipped, stem_of(place))
 
 
-def _show(task: "Task", scores: dict[str, float], num_examples: int, num_skipped: int, as_json: bool) -> None:
+def _read_unanswered(task: "Task", name: str, split: str, skip_bad: bool) -> _Read:
+    """Examples whose answers need not be known, also from lines of text or from standard input."""
+    from litebert.tasks.lines import read_lines
+    from litebert.tasks.sources import has_plain_lines, stem_of
+
+    if name == "-":
+        return _Read(read_lines(task, sys.stdin.buffer, "standard input"), 0, split)
+    file = Path(name)
+    if not (file.is_file() and has_plain_lines(task, file)):
+        return _read(task, file, split, False, skip_bad)
+    with file.open("rb") as stream:
+        return _Read(read_lines(task, stream, name), 0, stem_of(file))
+
+
+def _tell_skipped(read: _Read) -> None:
+    if read.num_skipped:
+        typer.echo(f"{read.num_skipped:,} bad records were left out", err=True)
+
+
+def _show(task: "Task", scores: dict[str, float], read: _Read, as_json: bool) -> None:
     if as_json:
-        figures: dict[str, Any] = {"task": task.name, "num_examples": num_examples, "num_skipped": num_skipped}
-        print_json({**figures, "score": task.score, "scores": scores})
+        figures: dict[str, Any] = {"num_examples": len(read.examples), "num_skipped": read.num_skipped}
+        print_json({"task": task.name, **figures, "score": task.score, "scores": scores})
         return
     from litebert.tasks.metrics import METRICS
 
-    skipped = f", {num_skipped:,} bad records left out" if num_skipped else ""
-    typer.echo(f"{task.name}: {num_examples:,} examples{skipped}")
+    skipped = f", {read.num_skipped:,} bad records left out" if read.num_skipped else ""
+    typer.echo(f"{task.name}: {len(read.examples):,} examples{skipped}")
     for name, value in scores.items():
         shown = f"{value:,.0f}" if name.endswith("total") else f"{value:.4f}"
         typer.echo(f"  {name:<18} {shown:>9}   {METRICS.get(name, '')}")

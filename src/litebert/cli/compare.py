@@ -15,6 +15,7 @@ from litebert.cli.task_data import (
     LabelColumn,
     OptionColumns,
     PairColumn,
+    Separator,
     TaskOrFile,
     Test,
     TextColumn,
@@ -46,6 +47,7 @@ def compare(
     label: LabelColumn = "label",
     options: OptionColumns = None,
     id_: IdColumn = None,
+    separator: Separator = ",",
     split: Annotated[str | None, typer.Option(help="Score on this split; dev, or test for your own data.")] = None,
     rungs: Annotated[
         str | None, typer.Option(help="Only these rungs, such as tf-idf,pretrained encoder; all if not given.")
@@ -72,7 +74,7 @@ def compare(
     from litebert.tasks.finetune import choose_length, configure, measure_volume, open_encoder
 
     check_duration_options(epochs, steps, budget)
-    dataset = read_data(task, data, dev, test, kind, make_columns(text, pair, label, options, id_), skip_bad)
+    dataset = read_data(task, data, dev, test, kind, make_columns(text, pair, label, options, id_, separator), skip_bad)
     shape, tokenizer, place = open_encoder(model)
     length = choose_length(dataset.task, shape, max_length)
     config = sound(

@@ -19,6 +19,7 @@ from litebert.cli.task_data import (
     LabelColumn,
     OptionColumns,
     PairColumn,
+    Separator,
     TaskOrFile,
     Test,
     TextColumn,
@@ -57,6 +58,7 @@ def finetune(
     label: LabelColumn = "label",
     options: OptionColumns = None,
     id_: IdColumn = None,
+    separator: Separator = ",",
     epochs: Epochs = None,
     steps: Steps = None,
     budget: Budget = None,
@@ -87,7 +89,7 @@ def finetune(
     from litebert.tasks.finetune import choose_length, configure, measure_volume, open_encoder
 
     check_duration_options(epochs, steps, budget)
-    columns = make_columns(text, pair, label, options, id_)
+    columns = make_columns(text, pair, label, options, id_, separator)
     dataset = read_data(task, data, dev, test, kind, columns, skip_bad)
     if plain_head and not dataset.task.has_unanswerable:
         raise typer.BadParameter("only questions that may have no answer have two heads", param_hint="--plain-head")

@@ -1,5 +1,6 @@
 """Options that say which examples a command works on, for every command that has some."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast, get_args
 
@@ -18,12 +19,15 @@ __all__ = [
     "LabelColumn",
     "OptionColumns",
     "PairColumn",
+    "Separator",
     "TaskOrFile",
     "Test",
     "TextColumn",
     "check_kind",
     "make_columns",
     "read_data",
+    "refuse_data",
+    "refuse_own_options",
 ]
 
 TaskOrFile = Annotated[
@@ -55,12 +59,17 @@ OptionColumns = Annotated[
 IdColumn = Annotated[str | None, typer.Option("--id", help="The column with names of examples.")]
 
 
-def make_columns(text: str, pair: str | None, label: str, options: str | None, id_: str | None) -> "Columns":
+Separator = Annotated[str, typer.Option(help="Multi-label: what stands between the labels of a cell.")]
+
+
+def make_columns(
+    text: str, pair: str | None, label: str, options: str | None, id_: str | None, separator: str = ","
+) -> "Columns":
     """The columns that the options name."""
     from litebert.tasks.task import Columns
 
     names = tuple(name.strip() for name in options.split(",")) if options else ()
-    return Columns(text=text, pair=pair, label=label, options=names, id=id_)
+    return Columns(text=text, pair=pair, label=label, options=names, id=id_, separator=separator)
 
 
 def read_data(
@@ -71,19 +80,37 @@ def read_data(
     kind: str | None,
     columns: "Columns",
     skip_bad: bool,
-    seed: int = 0,
 ) -> "Dataset":
     """Read what the options name: an official task, or a user's own files."""
     from litebert.tasks.sources import OFFICIAL, OwnData, read_official, read_own
 
     if name in OFFICIAL and not Path(name).is_file():
+        refuse_own_options(name, columns, {"--dev": dev, "--test": test, "--kind": kind})
         if data is None:
             raise typer.BadParameter(f"say where {name}'s official files lie", param_hint="--data")
         return read_official(name, data, skip_bad=skip_bad)
     file = Path(name)
     if not file.is_file():
         raise RequestError(f"{name!r} is neither a file nor a task: tasks are {', '.join(OFFICIAL)}")
-    return read_own(OwnData(file, dev, test, check_kind(kind), columns), skip_bad, seed)
+    refuse_data(name, data)
+    return read_own(OwnData(file, dev, test, check_kind(kind), columns), skip_bad)
+
+
+def refuse_own_options(name: str, columns: "Columns", options: Mapping[str, object]) -> None:
+    """Refuse options for a user's own files beside an official task, which would not look at them."""
+    from litebert.tasks.task import Columns
+
+    plain = Columns()
+    named = [f"--{field}" for field in Columns.model_fields if getattr(columns, field) != getattr(plain, field)]
+    given = [option for option, value in options.items() if value is not None] + named
+    if given:
+        raise RequestError(f"{given[0]} is for files of your own, and {name} has official ones: leave it out")
+
+
+def refuse_data(name: str, data: Path | None) -> None:
+    """Refuse a folder of official files beside a user's own file."""
+    if data is not None:
+        raise RequestError(f"--data is for tasks with official files, and {name} is a file of your own: leave it out")
 
 
 def check_kind(kind: str | None) -> "Kind | None":

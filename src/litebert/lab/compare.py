@@ -19,7 +19,7 @@ from litebert.tasks.config import FinetuneConfig
 from litebert.tasks.metrics import gold_answer, score_answers
 from litebert.tasks.predictor import open_predictor
 from litebert.tasks.seeds import summarize_seeds
-from litebert.tasks.sources import hold_out
+from litebert.tasks.sources import hold_out, is_official
 from litebert.tasks.task import ChoiceExample, Dataset, Example, QuestionExample, TaggedExample
 from litebert.text.tokenizer import Tokenizer
 from litebert.training.job import News
@@ -189,7 +189,7 @@ def _with_seed(config: FinetuneConfig, seed: int, begin_from: str | None) -> Fin
 
 def choose_split(data: Dataset, wanted: str | None = None) -> str:
     """The split to score on: one that was named; of a user's own data the test file if there is one; else dev."""
-    own_test = data.task.columns is not None and "test" in data.splits
+    own_test = not is_official(data.task) and "test" in data.splits
     split = wanted or ("test" if own_test else "dev")
     examples = data.splits.get(split)
     if not examples:

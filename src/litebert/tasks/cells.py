@@ -3,16 +3,17 @@
 Cells are strings, or whatever a JSON object has under its keys; what cannot be used raises `BadRecordError`.
 """
 
+import itertools
 import math
 import string
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from litebert.errors import RequestError
 from litebert.tasks.records import BadRecordError, quote, take_text
 from litebert.tasks.task import ChoiceExample, Columns, Example, Kind, TaggedExample, TextExample
 
-__all__ = ["Cells", "example_maker", "read_number", "wanted_columns"]
+__all__ = ["Cells", "example_maker", "pick_columns", "read_number", "wanted_columns"]
 
 Cells = Mapping[str, Any]
 """The cells of a record that are wanted, by the names of their columns."""
@@ -25,6 +26,31 @@ def wanted_columns(kind: Kind, columns: Columns, with_labels: bool) -> tuple[str
     optional = (columns.pair, columns.id, columns.label if with_labels else None)
     options = columns.options if kind == "choice" else ()
     return tuple(dict.fromkeys(name for name in (columns.text, *optional, *options) if name is not None))
+
+
+def pick_columns(kind: Kind, named: Columns, there: Collection[str]) -> Columns:
+    """The columns to take of those that are there: the named ones, or else those that everybody would call so.
+
+    >>> pick_columns("classification", Columns(text="sentence1", pair="sentence2"), ["text", "pair"]).pair
+    'pair'
+    """
+
+    def pick(*names: str) -> str:
+        return next((name for name in names if name in there), names[0])
+
+    is_choice = kind == "choice"
+    words = {"choice": ("passage",), "tagging": ("words",)}.get(kind, ())
+    text = pick(named.text, *words, "text")
+    pair = None if named.pair is None else pick(named.pair, *(["question"] if is_choice else []), "pair")
+    if is_choice and pair is None and text != named.text and "question" in there:
+        pair = "question"
+    options = named.options
+    if is_choice and not (options and all(name in there for name in options)):
+        letters = tuple(itertools.takewhile(there.__contains__, string.ascii_uppercase))
+        options = ("options",) if "options" in there else letters if len(letters) > 1 else options
+    label = pick(named.label, *(["answer"] if is_choice else []), "label")
+    id_ = None if named.id is None else next((name for name in (named.id, "id") if name in there), None)
+    return named.model_copy(update={"text": text, "pair": pair, "label": label, "options": options, "id": id_})
 
 
 def example_maker(

@@ -8,6 +8,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from litebert.errors import RequestError
 from litebert.tasks.records import (
@@ -20,9 +21,12 @@ from litebert.tasks.records import (
     read_rows,
     take_text,
 )
-from litebert.tasks.task import DataError, Dataset, Example, Recipe, Task, TextExample
+from litebert.tasks.task import Columns, DataError, Dataset, Example, Recipe, Task, TextExample
 
-__all__ = ["GLUE", "read_glue"]
+__all__ = ["GLUE", "GLUE_COLUMNS", "GLUE_SPLITS", "NO_GOLD", "read_glue", "read_glue_file"]
+
+NO_GOLD = "-"
+"""MNLI: the label of a pair on which people did not agree."""
 
 _BINARY = ("0", "1")
 _ENTAILMENT = ("entailment", "not_entailment")
@@ -43,7 +47,6 @@ _MNLI_FILES: dict[str, tuple[str, ...]] = {
     "test_mismatched": ("test_mismatched.tsv",),
 }
 _COLA_HEADER = ["source", "label", "star", "sentence"]
-_NO_GOLD = "-"  # MNLI: people did not agree
 _BEST_SCORE = 5.0
 
 
@@ -97,6 +100,25 @@ _ROWS = {
 GLUE: dict[str, Task] = {name: row.make_task(name) for name, row in _ROWS.items()}
 """The nine tasks, with the recipes of the ALBERT paper's Table 14."""
 
+GLUE_COLUMNS: dict[str, Columns] = {
+    name: Columns(text=row.text, pair=row.pair, label=row.label, id=row.index) for name, row in _ROWS.items()
+}
+"""What the columns of each task's files are called."""
+
+GLUE_SPLITS: dict[str, tuple[str, ...]] = {name: tuple(row.files) for name, row in _ROWS.items()}
+"""The splits that each task has."""
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """What is to be expected of a file."""
+
+    is_test: bool = False
+    """Labels may be missing, and texts may be empty."""
+    has_flaws: bool = False
+    """Broken lines are known to be there, and are left out."""
+    labels: Literal["needed", "optional", "ignored"] = "needed"
+
 
 def read_glue(name: str, folder: Path, *, splits: Sequence[str] | None = None, skip_bad: bool = False) -> Dataset:
     """Read a task from its official folder, or from the folder that holds all of GLUE's.
@@ -113,11 +135,28 @@ def read_glue(name: str, folder: Path, *, splits: Sequence[str] | None = None, s
     num_skipped = 0
     for split, file in files.items():
         sieve = Sieve(file, skip_bad)
-        read[split] = _read_split(row, sieve, is_test=split.startswith("test"), is_broken=name == "qqp")
+        read[split] = _read_split(row, sieve, _layout_of(name, split, with_labels=True))
         num_skipped += sieve.num_skipped
-        if not read[split]:
-            raise DataError(f"{file} has no examples that can be used: get the file again")
     return Dataset(GLUE[name], read, num_skipped)
+
+
+def read_glue_file(
+    name: str, file: Path, split: str, *, with_labels: bool = True, skip_bad: bool = False
+) -> tuple[list[TextExample], int]:
+    """Read one file in a task's official layout, and say how many bad records were left out.
+
+    `split` decides on the layout: `test` needs no labels. A name that is no split of the task is a user's own file,
+    in which no flaw is known, and whose labels are not looked at without `with_labels`.
+    """
+    sieve = Sieve(file, skip_bad)
+    return _read_split(_ROWS[name], sieve, _layout_of(name, split, with_labels)), sieve.num_skipped
+
+
+def _layout_of(name: str, split: str, with_labels: bool) -> _Layout:
+    if split not in _ROWS[name].files:
+        return _Layout(labels="needed" if with_labels else "ignored")
+    is_test = split.startswith("test")
+    return _Layout(is_test, name == "qqp" and not is_test, "optional" if is_test or not with_labels else "needed")
 
 
 def _find_files(name: str, home: Path, splits: Sequence[str] | None) -> dict[str, Path]:
@@ -137,39 +176,42 @@ def _find_files(name: str, home: Path, splits: Sequence[str] | None) -> dict[str
     return found
 
 
-def _read_split(row: _Row, sieve: Sieve, *, is_test: bool, is_broken: bool) -> list[TextExample]:
+def _read_split(row: _Row, sieve: Sieve, layout: _Layout) -> list[TextExample]:
     is_cola = row.folder == "CoLA"
     rows = read_rows(sieve, is_csv=False, has_header=not is_cola)
     first = next(rows, None)
-    if first is None:
-        return []
-    where, header = first
-    if is_cola and row.text not in header[:2]:  # its test set alone has a header
-        header, rows = _COLA_HEADER, itertools.chain([first], rows)
-    return sieve.sift(rows, _maker(row, header, sieve.file, where, is_test=is_test, is_broken=is_broken))
+    examples: list[TextExample] = []
+    if first is not None:
+        where, header = first
+        if is_cola and row.text not in header[:2]:  # its test set alone has a header
+            header, rows = _COLA_HEADER, itertools.chain([first], rows)
+        examples = sieve.sift(rows, _maker(row, header, sieve.file, where, layout))
+    if not examples:
+        raise DataError(f"{sieve.file} has no examples that can be used: get the file again")
+    return examples
 
 
 def _maker(
-    row: _Row, header: list[str], file: Path, where: str, *, is_test: bool, is_broken: bool
+    row: _Row, header: list[str], file: Path, where: str, layout: _Layout
 ) -> Callable[[str, list[str], str], TextExample | None]:
     """Make the function that turns cells into an example, for a file with this header."""
     text_at = find_column(header, row.text, file, where)
     pair_at = None if row.pair is None else find_column(header, row.pair, file, where)
-    has_label = not is_test or row.label in header
+    has_label = layout.labels == "needed" or (layout.labels == "optional" and row.label in header)
     label_at = find_column(header, row.label, file, where) if has_label else None
     index_at = header.index(row.index) if row.index in header else None
     width = len(header)
 
     def make(number: str, cells: list[str], place: str) -> TextExample | None:
-        if is_broken and not is_test and (len(cells) < width or not (cells[text_at] and cells[pair_at or 0])):
+        if layout.has_flaws and (len(cells) < width or not (cells[text_at] and cells[pair_at or 0])):
             raise KnownFlawError
         check_width(cells, width)
         label = None if label_at is None else _read_label(cells[label_at], row)
-        if label == _NO_GOLD:
+        if label == NO_GOLD:
             return None
         # A submission has to answer every line, so that a test set keeps even one without text.
-        text = take_text(cells[text_at], row.text, may_be_empty=is_test)
-        pair = None if pair_at is None else take_text(cells[pair_at], row.pair or "", may_be_empty=is_test)
+        text = take_text(cells[text_at], row.text, may_be_empty=layout.is_test)
+        pair = None if pair_at is None else take_text(cells[pair_at], row.pair or "", may_be_empty=layout.is_test)
         return TextExample(number if index_at is None else cells[index_at], text, pair, label, place)
 
     return make
@@ -177,7 +219,7 @@ def _maker(
 
 def _read_label(cell: str, row: _Row) -> str | float:
     if row.labels:
-        if cell not in row.labels and not (cell == _NO_GOLD and row.labels is _NLI):
+        if cell not in row.labels and not (cell == NO_GOLD and row.labels is _NLI):
             raise BadRecordError(f"has the label {quote(cell)}, which is none of {', '.join(row.labels)}: mend it")
         return cell
     try:

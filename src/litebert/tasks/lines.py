@@ -1,11 +1,22 @@
 """Examples without answers, a line each, as one types or pipes them: plain text with tabs, or JSON objects."""
 
 import json
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, BinaryIO
 
-from litebert.tasks.task import ChoiceExample, DataError, Example, QuestionExample, TaggedExample, Task, TextExample
-from litebert.text.cleanup import mend
+from litebert.tasks.cells import Cells, example_maker, pick_columns
+from litebert.tasks.records import BadRecordError, take_text
+from litebert.tasks.sources import columns_of
+from litebert.tasks.task import (
+    ChoiceExample,
+    Columns,
+    DataError,
+    Example,
+    QuestionExample,
+    TaggedExample,
+    Task,
+    TextExample,
+)
 
 __all__ = ["read_lines"]
 
@@ -17,26 +28,38 @@ _FORMS = {
 }
 
 
-def read_lines(task: Task, lines: Iterable[bytes], name: str) -> list[Example]:
+def read_lines(task: Task, stream: BinaryIO, name: str) -> list[Example]:
     """Read an example from each line; blank ones count, so that answers stay beside their lines.
 
-    A line that begins with { is a JSON object with the task's columns (text, pair, question, context, passage, options,
-    words); every other line is text, with tabs between its parts.
+    A line that begins with { is a JSON object with the task's columns, as in a file of JSON lines, or with the names
+    that everybody would choose (text, pair, question, context, passage, options, words); every other line is text,
+    with tabs between its parts.
     """
     examples = []
-    for number, line in enumerate(lines):
+    make_from_object = _object_reader(task)
+    for number, line in enumerate(_walk(stream, name)):
         place = f"{name}, line {number + 1}"
-        if len(line) > _MOST_BYTES:
-            raise DataError(f"{place} is longer than {_MOST_BYTES >> 20} MiB: put fewer texts into a line")
         try:
             text = line.decode("utf-8-sig" if number == 0 else "utf-8").rstrip("\r\n")
         except UnicodeDecodeError:
             raise DataError(f"{place} is not UTF-8: convert the file, for example with iconv -t UTF-8") from None
-        make = _from_object if text.lstrip().startswith("{") else _from_text
-        examples.append(make(task, str(number), text, place))
+        if text.lstrip().startswith("{"):
+            examples.append(make_from_object(str(number), text, place))
+        else:
+            examples.append(_from_text(task, str(number), text, place))
     if not examples:
         raise DataError(f"{name} is empty: give one text a line")
     return examples
+
+
+def _walk(stream: BinaryIO, name: str) -> Iterator[bytes]:
+    """Give lines; one that is too long is never held in memory as a whole."""
+    number = 0
+    while line := stream.readline(_MOST_BYTES + 1):
+        number += 1
+        if len(line) > _MOST_BYTES:
+            raise DataError(f"{name}, line {number} is longer than {_MOST_BYTES:,} bytes: put fewer texts into a line")
+        yield line
 
 
 def _from_text(task: Task, number: str, line: str, place: str) -> Example:
@@ -55,39 +78,30 @@ def _from_text(task: Task, number: str, line: str, place: str) -> Example:
     raise DataError(f"{place} has {len(parts)} parts: {task.name} takes {form}, or a JSON object")
 
 
-def _from_object(task: Task, number: str, line: str, place: str) -> Example:
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):
-        raise DataError(f"{place} begins with {{ and is no JSON: write one object a line") from None
+def _object_reader(task: Task) -> Callable[[str, str, str], Example]:
+    """Make the function that reads an object; it knows the ids that were there before."""
+    makers: dict[Columns, Callable[[str, Cells, str], Example]] = {}
 
-    def take(*names: str) -> str:
-        return str(_take(record, names, place, lambda value: isinstance(value, str)))
+    def read(number: str, line: str, place: str) -> Example:
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError):
+            raise DataError(f"{place} begins with {{ and is no JSON: write one object a line") from None
+        try:
+            if task.kind == "questions":
+                return _make_question(number, record, place)
+            columns = pick_columns(task.kind, columns_of(task), record)
+            if columns not in makers:
+                makers[columns] = example_maker(task.kind, columns, with_labels=False, labels=None)
+            return makers[columns](number, record, place)
+        except BadRecordError as error:
+            raise DataError(f"{place}, {error}") from None
 
-    def take_list(name: str) -> tuple[str, ...]:
-        value = _take(record, (name,), place, lambda it: isinstance(it, list) and all(isinstance(x, str) for x in it))
-        return tuple(mend(entry) for entry in value)
+    return read
 
-    columns = task.columns
-    text = columns.text if columns else "text"
-    pair = columns.pair if columns and columns.pair else "pair"
+
+def _make_question(number: str, record: dict[str, Any], place: str) -> QuestionExample:
     given = record.get("id")
     name = str(given) if isinstance(given, str | int) else number
-    match task.kind:
-        case "tagging":
-            return TaggedExample(name, take_list("words"), place=place)
-        case "questions":
-            return QuestionExample(name, take("question"), take("context"), place=place)
-        case "choice":
-            return ChoiceExample(name, take("passage", text), take("question", pair), take_list("options"), place=place)
-        case _:
-            return TextExample(name, take(text, "text"), take(pair, "pair") if task.is_pair else None, place=place)
-
-
-def _take(record: dict[str, Any], names: tuple[str, ...], place: str, is_fit: Callable[[Any], bool]) -> Any:
-    for name in names:
-        if name in record:
-            if not is_fit(record[name]):
-                raise DataError(f"{place} has an unfit value for {name!r}: it should hold text, or a list of texts")
-            return mend(record[name]) if isinstance(record[name], str) else record[name]
-    raise DataError(f"{place} has no {' or '.join(map(repr, names))}: add it to the object")
+    question, context = (take_text(record.get(key), key) for key in ("question", "context"))
+    return QuestionExample(name, question, context, place=place)

@@ -10,7 +10,7 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -59,15 +59,24 @@ class _Row:
 
 
 def read_predictions(
-    task: Task, examples: Sequence[Example], file: Path, null_odds_file: Path | None = None
+    task: Task,
+    examples: Sequence[Example],
+    file: Path,
+    null_odds_file: Path | None = None,
+    *,
+    takes_any_label: bool = False,
 ) -> Predictions:
     """Read one prediction for each example from JSON lines, TSV or CSV (GLUE's too), SQuAD's JSON or lines of text.
 
     Each id must be there once and be known; each value must be an answer to the task. Classes may also be given by
     index, if all are and no class has a number for a name. A second JSON file may hold the null odds by id.
+
+    With `takes_any_label` the task's labels are only those that happen to be in the examples: others are taken as they
+    are written, and indices are refused, since nobody knows what they count.
     """
     rows = _align(list(_read_rows(task, examples, file)), examples, file)
-    answers = tuple(_parse_all(task, examples, rows))
+    parse = _parse_labels(task, rows, takes_any_label)
+    answers = tuple(_parse_all(task, examples, rows, parse))
     null_odds = _take_null_odds(rows)
     if null_odds_file is not None:
         odds_rows = _align(list(_read_object(null_odds_file)), examples, null_odds_file)
@@ -202,26 +211,49 @@ def _align(rows: list[_Row], examples: Sequence[Example], file: Path) -> list[_R
     return [by_id[example.id] for example in examples]
 
 
-def _parse_all(task: Task, examples: Sequence[Example], rows: Sequence[_Row]) -> Iterator[Any]:
+def _parse_labels(task: Task, rows: Sequence[_Row], takes_any_label: bool) -> Callable[[_Row, str], str]:
+    """Make the function that finds the label that a text of a row means."""
+    texts = [_parse_label_text(row) for row in rows] if task.kind == "classification" else []
+    by_index = bool(texts) and all(map(str.isdecimal, texts)) and not any(map(_NUMBER.fullmatch, task.labels))
+    if takes_any_label and by_index:
+        names = _show_labels(task)
+        raise DataError(f"{rows[0].place} predicts {texts[0]!r}, an index, where the labels are {names}: write names")
+    known = {str(number) if by_index else name: name for number, name in enumerate(task.labels)}
+
+    def look_up(row: _Row, text: str) -> str:
+        name = known.get(text, known.get(text.strip()))
+        if name is None and takes_any_label and text.strip():
+            return text.strip()
+        if name is None:
+            labels = _show_labels(task)
+            raise DataError(f"{row.place} predicts {text[:80]!r}, which is no label of the task: it has {labels}")
+        return name
+
+    return look_up
+
+
+def _show_labels(task: Task) -> str:
+    return ", ".join(list(task.labels)[:10]) + (", …" if len(task.labels) > 10 else "")
+
+
+def _parse_all(
+    task: Task, examples: Sequence[Example], rows: Sequence[_Row], look_up: Callable[[_Row, str], str]
+) -> Iterator[Any]:
     match task.kind:
         case "classification":
-            texts = [_parse_label_text(row) for row in rows]
-            by_index = all(map(str.isdecimal, texts)) and not any(map(_NUMBER.fullmatch, task.labels))
-            names = {str(number): name for number, name in enumerate(task.labels)} if by_index else None
-            known = names or {name: name for name in task.labels}
-            yield from (_look_up(task, known, text, row) for text, row in zip(texts, rows, strict=True))
+            yield from (look_up(row, _parse_label_text(row)) for row in rows)
         case "multi-label":
-            known = {name: name for name in task.labels}
+            order = {name: number for number, name in enumerate(task.labels)}
             for row in rows:
-                found = {_look_up(task, known, text, row) for text in _parse_list(row, label_separator(task))}
-                yield tuple(name for name in task.labels if name in found)
+                found = {look_up(row, text) for text in _parse_list(row, label_separator(task))}
+                yield tuple(sorted(found, key=lambda name: (order.get(name, len(order)), name)))
         case "regression":
             yield from map(_parse_number, rows)
         case "questions":
             for row in rows:
                 yield _expect(row, str, "a text, empty where there is no answer")
         case "tagging":
-            yield from (_parse_tags(task, example, row) for example, row in zip(examples, rows, strict=True))
+            yield from (_parse_tags(example, row, look_up) for example, row in zip(examples, rows, strict=True))
         case "choice":
             yield from (_parse_index(example, row) for example, row in zip(examples, rows, strict=True))
 
@@ -230,14 +262,6 @@ def _parse_label_text(row: _Row) -> str:
     if isinstance(row.value, int) and not isinstance(row.value, bool):
         return str(row.value)
     return str(_expect(row, str, "the name of a label"))
-
-
-def _look_up(task: Task, known: Mapping[str, str], text: str, row: _Row) -> str:
-    name = known.get(text, known.get(text.strip()))
-    if name is None:
-        shown = ", ".join(list(task.labels)[:10]) + (", …" if len(task.labels) > 10 else "")
-        raise DataError(f"{row.place} predicts {text[:80]!r}, which is no label of the task: it has {shown}")
-    return name
 
 
 def _parse_list(row: _Row, separator: str | None) -> list[str]:
@@ -249,13 +273,12 @@ def _parse_list(row: _Row, separator: str | None) -> list[str]:
     return [str(_expect(_Row(row.place, None, name), str, "a list of names")) for name in row.value]
 
 
-def _parse_tags(task: Task, example: Example, row: _Row) -> tuple[str, ...]:
+def _parse_tags(example: Example, row: _Row, look_up: Callable[[_Row, str], str]) -> tuple[str, ...]:
     assert isinstance(example, TaggedExample)
     tags = _parse_list(row, None)
     if len(tags) != len(example.words):
         raise DataError(f"{row.place} has {len(tags):,} tags for {len(example.words):,} words: give one for each")
-    known = {name: name for name in task.labels}
-    return tuple(_look_up(task, known, tag, row) for tag in tags)
+    return tuple(look_up(row, tag) for tag in tags)
 
 
 def _parse_number(row: _Row) -> float:

@@ -9,10 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from litebert.errors import RequestError
-from litebert.tasks.records import BadRecordError, Sieve, load_json, quote, read_objects, take_list, take_text
-from litebert.tasks.task import ChoiceExample, DataError, Dataset, Example, Recipe, Task
+from litebert.tasks.records import (
+    BadRecordError,
+    Sieve,
+    load_json,
+    quote,
+    read_objects,
+    take_list,
+    take_text,
+)
+from litebert.tasks.task import ChoiceExample, Columns, DataError, Dataset, Example, Recipe, Task
 
-__all__ = ["RACE", "read_race"]
+__all__ = ["RACE", "RACE_COLUMNS", "read_race", "read_race_file"]
 
 RACE: dict[str, Task] = {
     "race": Task(
@@ -24,6 +32,9 @@ RACE: dict[str, Task] = {
     )
 }
 """RACE, with the recipe of the ALBERT paper's Table 14."""
+
+RACE_COLUMNS = Columns(text="passage", pair="question", label="answer", options=("options",), id="id")
+"""What the columns of a user's own table are called whose rows are a question each."""
 
 _SPLITS = ("train", "dev", "test")
 _GROUPS = ("middle", "high")
@@ -52,6 +63,19 @@ def read_race(folder: Path, *, splits: Sequence[str] | None = None, skip_bad: bo
     if not read:
         raise DataError(f"{home} has no folders such as train/high, nor files such as train.high.jsonl: name RACE's")
     return Dataset(RACE["race"], read, num_skipped)
+
+
+def read_race_file(file: Path, *, skip_bad: bool = False) -> tuple[list[ChoiceExample], int]:
+    """Read one file, a passage or JSON lines of them, and say how many bad records were left out.
+
+    Its name (`train.high.jsonl`) or folder (`high/1.txt`) tells the group, or else the ids of the passages do.
+    """
+    sieve = Sieve(file, skip_bad)
+    told = {*file.name.split("."), file.parent.name if file.suffix == ".txt" else ""}
+    examples = _read_file(sieve, next((group for group in _GROUPS if group in told), ""), {})
+    if not examples:
+        raise DataError(f"{file} has no questions that can be used: write them as RACE does")
+    return examples, sieve.num_skipped
 
 
 def _find_files(home: Path, split: str, group: str, skip_bad: bool) -> list[Sieve]:

@@ -1,25 +1,42 @@
 """Where examples come from: a task by its name and official files, or a user's own files."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from litebert.errors import RequestError
-from litebert.tasks.glue import GLUE, read_glue
-from litebert.tasks.race import RACE, read_race
+from litebert.tasks.cells import pick_columns
+from litebert.tasks.glue import GLUE, GLUE_COLUMNS, GLUE_SPLITS, NO_GOLD, read_glue, read_glue_file
+from litebert.tasks.race import RACE, RACE_COLUMNS, read_race, read_race_file
+from litebert.tasks.records import suffix_of
 from litebert.tasks.squad import SQUAD, read_squad, read_squad_folder
-from litebert.tasks.table import check_labels, guess_kind, make_task, read_table
-from litebert.tasks.task import Columns, Dataset, Example, Kind, Task, TextExample
+from litebert.tasks.table import guess_kind, list_columns, make_task, read_table, sort_labels
+from litebert.tasks.task import ChoiceExample, Columns, Dataset, Example, Kind, QuestionExample, Task, TextExample
 
-__all__ = ["OFFICIAL", "OwnData", "hold_out", "read_examples", "read_labelled", "read_official", "read_own"]
+__all__ = [
+    "OFFICIAL",
+    "OwnData",
+    "add_labels",
+    "columns_of",
+    "has_plain_lines",
+    "hold_out",
+    "is_official",
+    "read_examples",
+    "read_labelled",
+    "read_official",
+    "read_own",
+    "stem_of",
+]
 
 OFFICIAL: dict[str, Task] = {**GLUE, **SQUAD, **RACE}
 """Tasks with official files, by name."""
 
 _DEV_SHARE = 0.1
 _MOST_DEV = 5000
+_MRPC = "msr_paraphrase_"
+_COLA_WIDTH = 4
 
 
 @dataclass(frozen=True)
@@ -31,6 +48,25 @@ class OwnData:
     test: Path | None = None
     kind: Kind | None = None
     columns: Columns = field(default_factory=Columns)
+
+
+def is_official(task: Task) -> bool:
+    """Whether a task is one of `OFFICIAL`, so that its official files and layouts can be read.
+
+    A user's own task may have the same name, or no columns either, as questions in SQuAD's JSON have none.
+    """
+    known = OFFICIAL.get(task.name)
+    facts = ("kind", "labels", "columns", "has_unanswerable")
+    return known is not None and all(getattr(task, fact) == getattr(known, fact) for fact in facts)
+
+
+def columns_of(task: Task) -> Columns:
+    """What the columns of a task's tables are called: a user's own, or the official names."""
+    if task.columns is not None:
+        return task.columns
+    if is_official(task) and task.kind != "questions":
+        return RACE_COLUMNS if task.name in RACE else GLUE_COLUMNS[task.name]
+    return Columns(pair="pair" if task.is_pair else None, id="id")
 
 
 def read_official(name: str, folder: Path, splits: Sequence[str] | None = None, skip_bad: bool = False) -> Dataset:
@@ -46,21 +82,22 @@ def read_official(name: str, folder: Path, splits: Sequence[str] | None = None, 
     raise RequestError(f"{name!r} is neither a file nor a task: tasks are {', '.join(OFFICIAL)}")
 
 
-def read_own(data: OwnData, skip_bad: bool = False, seed: int = 0) -> Dataset:
+def read_own(data: OwnData, skip_bad: bool = False) -> Dataset:
     """Read a user's own files; where there is none for development, some of the training examples are held out."""
     kind = data.kind or guess_kind(data.train, data.columns)
     table = read_table(data.train, kind, data.columns, skip_bad=skip_bad)
     task = make_task(_name_of(data.train), kind, data.columns, table.examples)
     splits: dict[str, Sequence[Example]] = {"train": table.examples}
     num_skipped = table.num_skipped
-    labels = task.labels or None
     for split, file in (("dev", data.dev), ("test", data.test)):
         if file is not None:
-            read = read_table(file, kind, data.columns, skip_bad=skip_bad, labels=labels)
-            check_labels(task, read.examples)
+            read = read_table(file, kind, data.columns, skip_bad=skip_bad, labels=task.labels or None)
             splits[split], num_skipped = read.examples, num_skipped + read.num_skipped
+    everything = [example for examples in splits.values() for example in examples]
+    if any(isinstance(example, QuestionExample) and example.answers == () for example in everything):
+        task = task.model_copy(update={"has_unanswerable": True})
     if data.dev is None:
-        splits["train"], splits["dev"] = hold_out(table.examples, seed)
+        splits["train"], splits["dev"] = hold_out(table.examples)
     return Dataset(task, splits, num_skipped)
 
 
@@ -71,23 +108,53 @@ def read_examples(task: Task, file: Path, with_labels: bool, skip_bad: bool = Fa
             file, skip_bad=skip_bad, has_unanswerable=task.has_unanswerable, with_answers=with_labels
         )
         return [*questions], num_bad
-    if task.columns is None:
-        return _read_official_file(task, file, skip_bad)
+    if is_official(task):
+        return _read_official_file(task, file, with_labels, skip_bad)
     labels = task.labels if with_labels and task.labels else None
-    table = read_table(file, task.kind, task.columns, skip_bad=skip_bad, labels=labels, with_labels=with_labels)
+    columns = columns_of(task)
+    table = read_table(file, task.kind, columns, skip_bad=skip_bad, labels=labels, with_labels=with_labels)
     return table.examples, table.num_skipped
+
+
+def has_plain_lines(task: Task, file: Path) -> bool:
+    """Whether a file without answers is read as standard input is, a line for each example.
+
+    Such are text files (but CoNLL's, and official ones) and JSON lines with questions, which no table can hold.
+    """
+    if task.kind == "questions" and file.suffix.lower() in (".jsonl", ".ndjson"):
+        return True
+    is_layout = (task.name == "mrpc" and file.name.startswith(_MRPC)) or (task.name == "race" and file.stem.isdecimal())
+    return file.suffix.lower() in ("", ".txt") and task.kind != "tagging" and not (is_layout and is_official(task))
 
 
 def read_labelled(
     file: Path, kind: Kind | None, columns: Columns, skip_bad: bool = False
 ) -> tuple[Task, list[Example], int]:
-    """Read one of a user's own files with answers, and make a task of what is in it."""
+    """Read one of a user's own files with answers, to score others: the task is made of what is in it."""
     if not file.is_file():
         raise RequestError(f"{str(file)!r} is neither a file nor a task: tasks are {', '.join(OFFICIAL)}")
     chosen = kind or guess_kind(file, columns)
     table = read_table(file, chosen, columns, skip_bad=skip_bad)
-    task = make_task(_name_of(file), chosen, columns, table.examples)
+    task = make_task(_name_of(file), chosen, columns, table.examples, is_learnt=False)
     return task, table.examples, table.num_skipped
+
+
+def add_labels(task: Task, answers: Sequence[object]) -> Task:
+    """A task that also has the labels of predictions: a file of right answers need not hold every class."""
+    given: set[str] = set()
+    for answer in answers if task.kind in ("classification", "multi-label", "tagging") else ():
+        given.update(answer if isinstance(answer, tuple) else (str(answer),))
+    return task.model_copy(update={"labels": sort_labels({*task.labels, *given})})
+
+
+def stem_of(file: Path) -> str:
+    """A file's name without the endings that tell its format: for an official file this is its split.
+
+    >>> stem_of(Path("glue/dev_mismatched.tsv.gz")), stem_of(Path("dev-v2.0.json")), stem_of(Path("reviews"))
+    ('dev_mismatched', 'dev-v2.0', 'reviews')
+    """
+    name = file.stem if file.suffix.lower() in (".gz", ".zst") else file.name
+    return Path(name).stem
 
 
 def _name_of(file: Path) -> str:
@@ -100,31 +167,73 @@ def _name_of(file: Path) -> str:
     return (file.resolve().parent.name or stem) if stem in ("train", "dev", "test") else stem
 
 
-def _read_official_file(task: Task, file: Path, skip_bad: bool) -> tuple[list[Example], int]:
-    """A file of an official task tells by its name which split it is."""
-    stem = file.name.partition(".")[0].lower().removeprefix("msr_paraphrase_")
-    split = stem.removesuffix("_matched")
-    data = read_official(task.name, file.parent, [split], skip_bad)
-    return [*data.splits[split]], data.num_skipped
+def _read_official_file(task: Task, file: Path, with_labels: bool, skip_bad: bool) -> tuple[list[Example], int]:
+    """Read the very file that is named: in the official layout if it looks so, or else by its columns."""
+    if task.name in RACE and suffix_of(file) == ".txt":
+        passage, num_bad = read_race_file(file, skip_bad=skip_bad)
+        return [*passage], num_bad
+    there = list_columns(file)
+    if task.name in RACE and "article" in there:
+        passages, num_bad = read_race_file(file, skip_bad=skip_bad)
+        return [*passages], num_bad
+    split = stem_of(file).lower().removeprefix(_MRPC).removesuffix("_matched")
+    if task.name in GLUE and _has_glue_layout(task.name, file, split, there):
+        texts, num_bad = read_glue_file(task.name, file, split, with_labels=with_labels, skip_bad=skip_bad)
+        return [*texts], num_bad
+    columns = pick_columns(task.kind, columns_of(task), there)
+    labels = (*task.labels, *([NO_GOLD] if task.name == "mnli" else [])) if with_labels and task.labels else None
+    table = read_table(file, task.kind, columns, skip_bad=skip_bad, labels=labels, with_labels=with_labels)
+    kept = [one for one in table.examples if not (isinstance(one, TextExample) and one.label == NO_GOLD)]
+    return kept, table.num_skipped
+
+
+def _has_glue_layout(name: str, file: Path, split: str, there: Collection[str]) -> bool:
+    """Whether a file of tab-separated values has the official columns, or is as CoLA's, which have no header."""
+    is_table = suffix_of(file) == ".tsv" or file.name.startswith(_MRPC)
+    has_header = GLUE_COLUMNS[name].text in there
+    if name == "cola" and is_table and not has_header:
+        return len(there) == _COLA_WIDTH
+    return is_table and has_header and split in GLUE_SPLITS[name]
 
 
 def hold_out(examples: Sequence[Example], seed: int = 0) -> tuple[list[Example], list[Example]]:
     """Set a tenth of the examples aside for development (5,000 at most), the same ones for the same seed.
 
-    Each class gives its share, so that a rare one is in both parts if it can be.
+    Each class gives its share, so that a rare one is in both parts if it can be. Questions about one text stay
+    together, because a model that has read the text before is not tested by it.
     """
     if len(examples) < 2:
         raise RequestError("a single example cannot be divided: name a file for development with --dev")
-    generator = np.random.default_rng(seed)
-    order = generator.permutation(len(examples))
+    order: list[int] = np.random.default_rng(seed).permutation(len(examples)).tolist()
     wanted = min(_MOST_DEV, max(1, round(_DEV_SHARE * len(examples))))
+    choose = _choose_texts if isinstance(examples[0], QuestionExample | ChoiceExample) else _choose_shares
+    held = choose(examples, order, wanted)
+    rest = [example for number, example in enumerate(examples) if number not in held]
+    return rest, [examples[number] for number in sorted(held)]
+
+
+def _choose_shares(examples: Sequence[Example], order: Sequence[int], wanted: int) -> set[int]:
     groups: dict[object, list[int]] = {}
-    for number in order.tolist():
+    for number in order:
         example = examples[number]
         label = example.label if isinstance(example, TextExample) and isinstance(example.label, str) else None
         groups.setdefault(label, []).append(number)
     # Where each example stands in its class, from 0 to 1: those below some bound are the same part of every class.
     places = {number: (at + 0.5) / len(group) for group in groups.values() for at, number in enumerate(group)}
-    held = set(sorted(order.tolist(), key=places.__getitem__)[:wanted])
-    rest = [example for number, example in enumerate(examples) if number not in held]
-    return rest, [examples[number] for number in sorted(held)]
+    return set(sorted(order, key=places.__getitem__)[:wanted])
+
+
+def _choose_texts(examples: Sequence[Example], order: Sequence[int], wanted: int) -> set[int]:
+    groups: dict[str, list[int]] = {}
+    for number in order:
+        example = examples[number]
+        text = example.context if isinstance(example, QuestionExample) else getattr(example, "passage", "")
+        groups.setdefault(text, []).append(number)
+    if len(groups) < 2:
+        raise RequestError("all questions are about one text, which cannot be divided: name a file with --dev")
+    held: set[int] = set()
+    for group in groups.values():
+        if len(held) + len(group) <= wanted:
+            held.update(group)
+    smallest = min(groups.values(), key=len)
+    return held or set(smallest)

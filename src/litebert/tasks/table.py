@@ -6,7 +6,7 @@ its labels. What is wrong is said in one sentence with file and line.
 
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from litebert.tasks.records import (
 from litebert.tasks.squad import read_squad
 from litebert.tasks.task import Columns, DataError, Example, Kind, QuestionExample, TaggedExample, Task, TextExample
 
-__all__ = ["Table", "check_labels", "guess_kind", "make_task", "read_table"]
+__all__ = ["Table", "guess_kind", "list_columns", "make_task", "read_table", "sort_labels"]
 
 _CONLL = (".conll", ".conll2003", ".iob", ".iob2", ".bio")
 _OBJECTS = (".jsonl", ".ndjson", ".json")
@@ -85,6 +85,15 @@ def read_table(
         skipped = f" ({sieve.num_skipped:,} bad ones left out)" if sieve.num_skipped else ""
         raise DataError(f"{file} has no examples that can be used{skipped}: add some")
     return Table(examples, sieve.num_skipped)
+
+
+def list_columns(file: Path) -> list[str]:
+    """The names of a table's columns: the cells of its first row, or the keys of its first JSON object."""
+    sieve = Sieve(file, skip_bad=True)
+    if suffix_of(file) in _OBJECTS:
+        return list(next(read_objects(sieve), ("", {}))[1])
+    rows = read_rows(sieve, is_csv=suffix_of(file) == ".csv", has_header=False)
+    return [name.strip() for name in next(rows, ("", []))[1]]
 
 
 def _read_cells(sieve: Sieve, wanted: Sequence[str]) -> Iterator[tuple[str, Cells]]:
@@ -204,14 +213,18 @@ def _is_squad(file: Path) -> bool:
     return isinstance(value, dict) and isinstance(value.get("data"), list)
 
 
-def make_task(name: str, kind: Kind, columns: Columns, train_examples: Sequence[Example]) -> Task:
-    """Make the task of a user's own data: its labels are those of the training examples.
+def make_task(name: str, kind: Kind, columns: Columns, examples: Sequence[Example], *, is_learnt: bool = True) -> Task:
+    """Make the task of a user's own data: its labels are those of the examples.
 
-    Labels are in alphabetical order, or in that of the numbers if all of them are numbers.
+    Where it is to be learnt from them, there must be two labels at least.
     """
-    if not train_examples:
+    if not examples:
         raise DataError(f"{name} has no training examples: add some")
-    labels = _collect_labels(name, kind, train_examples)
+    if is_learnt:
+        _check_learnable(name, kind, examples)
+    labels = sort_labels({label for example in examples for label in _labels_of(example)})
+    if len(labels) > _MOST_LABELS:
+        raise DataError(f"{name} has {len(labels):,} labels, and {_MOST_LABELS:,} are possible: is it another column?")
     metrics = _METRICS[kind]
     if kind == "classification" and len(labels) == 2:
         metrics = (*metrics, "matthews")
@@ -221,44 +234,35 @@ def make_task(name: str, kind: Kind, columns: Columns, train_examples: Sequence[
         labels=labels,
         metrics=metrics,
         is_pair=columns.pair is not None or kind in ("questions", "choice"),
-        has_unanswerable=any(isinstance(one, QuestionExample) and one.answers == () for one in train_examples),
+        has_unanswerable=any(isinstance(one, QuestionExample) and one.answers == () for one in examples),
         columns=None if kind == "questions" else columns,
     )
 
 
-def _collect_labels(name: str, kind: Kind, examples: Sequence[Example]) -> tuple[str, ...]:
+def sort_labels(labels: Collection[str]) -> tuple[str, ...]:
+    """Labels in alphabetical order, or in that of the numbers if all of them are numbers.
+
+    >>> sort_labels({"10", "9", "-1"}), sort_labels({"10", "9", "x"})
+    (('-1', '9', '10'), ('10', '9', 'x'))
+    """
+    if all(_NUMBER.fullmatch(label) for label in labels):
+        return tuple(sorted(labels, key=lambda label: (float(label), label)))
+    return tuple(sorted(labels))
+
+
+def _check_learnable(name: str, kind: Kind, examples: Sequence[Example]) -> None:
+    if kind in ("questions", "choice"):
+        return
     found: dict[Any, None] = {}
     for example in examples:
-        if isinstance(example, TextExample) and isinstance(example.label, float):
-            found[example.label] = None
-        else:
-            found.update(dict.fromkeys(_labels_of(example)))
-    if kind in ("questions", "choice"):
-        return ()
+        is_score = isinstance(example, TextExample) and isinstance(example.label, float)
+        found.update(dict.fromkeys([example.label] if is_score else _labels_of(example)))  # type: ignore[union-attr]
     what, advice = ("score", "others") if kind == "regression" else ("label", "examples of another class")
     if not found:
         raise DataError(f"the training examples of {name} have no {what}s: name the column that holds them")
     is_same = kind != "multi-label" or all(_labels_of(example) for example in examples)
     if len(found) == 1 and is_same:
         raise DataError(f"only the {what} {quote(*found)} occurs in the training examples of {name}: add {advice}")
-    if kind == "regression":
-        return ()
-    if len(found) > _MOST_LABELS:
-        raise DataError(f"{name} has {len(found):,} labels, and {_MOST_LABELS:,} are possible: is it another column?")
-    if all(_NUMBER.fullmatch(label) for label in found):
-        return tuple(sorted(found, key=lambda label: (float(label), label)))
-    return tuple(sorted(found))
-
-
-def check_labels(task: Task, examples: Sequence[Example]) -> None:
-    """Refuse examples, such as those of a dev set, with labels that the training examples do not have."""
-    known = frozenset(task.labels)
-    for example in examples if task.labels else ():
-        for label in _labels_of(example):
-            if label not in known:
-                there = ", ".join(map(quote, task.labels[:30]))
-                fault = f"has the label {quote(label)}, which no training example has (they have: {there})"
-                raise DataError(f"{example.place}, {fault}: mend it, or add training examples of it")
 
 
 def _labels_of(example: Example) -> tuple[str, ...]:

@@ -1,0 +1,149 @@
+"""Fine-tuned models answer files of every kind on the command line; what would be ignored is refused."""
+
+import json
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+
+from litebert.model.model import Model
+from litebert.tasks.saved import SavedTask
+from litebert.tasks.sources import OFFICIAL
+from litebert.tasks.task import Columns, Task
+from litebert.tasks.windows import WindowConfig
+from litebert.text.tokenizer import Tokenizer
+from tests.conftest import small_config
+from tests.tasks.tables import write
+from tests.tasks.test_cli import fails, run
+
+TAGGING = Task(name="names", kind="tagging", labels=("B-X", "O"), metrics=("entity_f1",), columns=Columns())
+QUESTIONS = Task(name="mine", kind="questions", metrics=("f1", "exact"), is_pair=True, has_unanswerable=True)
+MNLI_HEADER = "index\tsentence1\tsentence2"
+
+
+@pytest.fixture(scope="module")
+def models(small_tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with models that have learnt nothing, and remember their tasks."""
+    home = tmp_path_factory.mktemp("models")
+    torch.manual_seed(0)
+    for task in (OFFICIAL["sst-2"], OFFICIAL["mnli"], TAGGING, QUESTIONS):
+        changes = {"labels": task.labels, "problem_type": task.problem_type}
+        shape = small_config(vocab_size=small_tokenizer.vocab_size, max_positions=64, num_layers=1, **changes)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # transformers has no such head for questions
+            Model(shape, task.head).save_pretrained(home / task.name, small_tokenizer)
+        windows = WindowConfig(max_length=40, stride=8, max_query=16) if task.kind == "questions" else None
+        for name, text in SavedTask(task=task, max_length=40, windows=windows).as_files().items():
+            (home / task.name / name).write_text(text, encoding="utf-8")
+    return home
+
+
+def test_own_files_for_an_official_model(models: Path, tmp_path: Path) -> None:
+    rows = [("a good film", 1), ("a bad film", 0)]
+    files = [
+        write(tmp_path, "my.tsv", "sentence\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in rows)),
+        write(tmp_path, "my.csv", "text,label\n" + "".join(f"{text},{label}\n" for text, label in rows)),
+        write(tmp_path, "my.jsonl", "".join(json.dumps({"text": text, "label": n}) + "\n" for text, n in rows)),
+    ]
+    lines = run("predict", models / "sst-2", input="a good film\na bad film\n").stdout
+    assert len(lines.splitlines()) == 2
+    for file in files:
+        assert run("predict", models / "sst-2", file).stdout == lines
+        said = json.loads(run("evaluate", models / "sst-2", "-d", file, "--json").stdout)
+        assert said["num_examples"] == 2
+
+
+def test_a_submission_is_named_by_its_file(models: Path, tmp_path: Path) -> None:
+    for name, wanted in (("test_mismatched.tsv", "MNLI-mm.tsv"), ("test_matched.tsv", "MNLI-m.tsv")):
+        file = write(tmp_path, name, f"{MNLI_HEADER}\n4\tone\ttwo\n")
+        done = run("predict", models / "mnli", file, "--submission", tmp_path / name[:-4])
+        assert done.exit_code == 0, done.exception
+        assert [path.name for path in (tmp_path / name[:-4]).iterdir()] == [wanted]
+
+
+def test_conll_in_a_text_file(models: Path, tmp_path: Path) -> None:
+    file = write(tmp_path, "new.txt", "Anna B-X\nran O\n\nShe O\n")
+    rows = [json.loads(line) for line in run("predict", models / "names", file).stdout.splitlines()]
+    assert [len(row["prediction"]) for row in rows] == [2, 1]
+    assert json.loads(run("evaluate", models / "names", "-d", file, "--json").stdout)["num_examples"] == 2
+    (row,) = (json.loads(line) for line in run("predict", models / "names", input="Anna B-X\n").stdout.splitlines())
+    assert len(row["prediction"]) == 2
+
+
+def test_questions_in_json_lines(models: Path, tmp_path: Path) -> None:
+    line = json.dumps({"id": "q", "question": "Who?", "context": "Anna ran."}) + "\n"
+    (row,) = run("predict", models / "mine", write(tmp_path, "q.jsonl", line)).stdout.splitlines()
+    assert json.loads(row)["id"] == "q"
+    asked = {"id": "q", "question": "Who?", "answers": [{"text": "Anna", "answer_start": 0}]}
+    gold = {"data": [{"paragraphs": [{"context": "Anna ran.", "qas": [asked]}]}]}
+    said = run("evaluate", models / "mine", "-d", write(tmp_path, "gold.json", json.dumps(gold))).stdout
+    assert "null odds above which the model says that there is no answer" in said
+    assert "is a folder: name a file of mine's examples" in fails("predict", models / "mine", tmp_path)
+
+
+def test_bad_records_are_told(models: Path, tmp_path: Path) -> None:
+    file = write(tmp_path, "my.csv", "text,label\na,1\n,0\nb,0\n")
+    done = run("predict", models / "sst-2", file, "--skip-bad")
+    assert "1 bad records were left out" in done.stderr
+    assert len(done.stdout.splitlines()) == 2
+    words = ("-d", file, "--all", "-o", tmp_path / "all", "--skip-bad")
+    assert "1 bad records were left out" in run("ensemble", models / "sst-2", models / "sst-2", *words).stderr
+
+
+def test_figures_are_named_by_their_file_and_spare_a_run(models: Path, tmp_path: Path) -> None:
+    file = write(tmp_path, "autumn.csv", "text,label\na,1\nb,0\n")
+    out = tmp_path / "out"
+    assert run("evaluate", models / "sst-2", "-d", file, "-o", out).exit_code == 0
+    assert list(json.loads((out / "evaluation.json").read_text())["splits"]) == ["autumn"]
+    assert (out / "predictions-autumn.jsonl").is_file()
+    (out / "run.json").write_text("{}")
+    assert "is the folder of a run" in fails("evaluate", models / "sst-2", "-d", file, "-o", out)
+
+
+def test_options_that_would_be_ignored(models: Path, tmp_path: Path) -> None:
+    file = write(tmp_path, "my.csv", "text,label\na,1\nb,0\n")
+    model = models / "sst-2"
+    both = ("-o", tmp_path / "a.jsonl", "--submission", tmp_path / "b")
+    assert "-o and --submission" in fails("predict", model, file, *both)
+    for words in (("predict", model, file), ("predict", model), ("evaluate", model, "-d", file)):
+        assert "--split chooses a file of a folder" in fails(*words, "--split", "dev", input="a\n")
+    answers = write(tmp_path, "p.txt", "1\n0\n")
+    assert "--split chooses" in fails("score", "sst-2", "-d", file, "-p", answers, "--split", "dev")
+    assert "--data is for tasks with official files" in fails("score", file, "-d", tmp_path, "-p", answers)
+    assert "--kind is for files of your own" in fails("score", "sst-2", "-d", file, "-p", answers, "--kind", "choice")
+    encoder = ("--model", "albert-mini")
+    for option in ("--dev", "--test", "--kind", "--text", "--pair", "--label", "--options", "--id"):
+        told = fails("finetune", "sst-2", "-d", tmp_path, *encoder, option, "classification")
+        assert f"{option} is for files of your own, and sst-2 has official ones" in told
+    assert "--data is for tasks with official files" in fails("finetune", file, "--data", tmp_path, *encoder)
+
+
+def score(gold: Path, answers: Path, *words: object) -> dict[str, float]:
+    done = run("score", gold, "-p", answers, "--json", *words)
+    assert done.exit_code == 0, done.exception
+    scores: dict[str, float] = json.loads(done.stdout)["scores"]
+    return scores
+
+
+def test_a_file_of_right_answers_need_not_hold_every_class(tmp_path: Path) -> None:
+    gold = write(tmp_path, "gold.csv", "text,label\na,cat\nb,dog\nc,cat\nd,dog\n")
+    assert score(gold, write(tmp_path, "p.txt", "cat\ndog\ncow\ndog\n"))["accuracy"] == 0.75
+    one = write(tmp_path, "one.csv", "text,label\na,cat\nb,cat\n")
+    assert score(one, write(tmp_path, "q.txt", "cat\ndog\n"))["accuracy"] == 0.5
+    assert score(one, write(tmp_path, "q.txt", "cat\ncat\n"))["accuracy"] == 1
+    numbers = write(tmp_path, "numbers.csv", "text,label\na,2\nb,3\n")
+    assert score(numbers, write(tmp_path, "n.txt", "2\n1\n"))["accuracy"] == 0.5
+    tags = write(tmp_path, "gold.conll", "Anna B-X\nran O\n")
+    assert score(tags, write(tmp_path, "t.txt", "B-Y O\n"))["accuracy"] == 0.5
+    assert "an index, where the labels are cat, dog: write names" in fails(
+        "score", gold, "-p", write(tmp_path, "i.txt", "0\n1\n0\n1\n")
+    )
+
+
+def test_a_separator_of_labels(tmp_path: Path) -> None:
+    gold = write(tmp_path, "gold.csv", 'text,label\na,"x, y|z"\nb,z\n')
+    answers = write(tmp_path, "p.txt", "z|x, y\nw\n")
+    scores = score(gold, answers, "--kind", "multi-label", "--separator", "|")
+    assert scores["accuracy"] == 0.5
+    assert scores["micro_f1"] == pytest.approx(2 / 3)
