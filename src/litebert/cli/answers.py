@@ -103,6 +103,7 @@ def predict(
     from litebert.runtime import prepare_process
 
     prepare_process()
+    from litebert.cli.progress import showing_progress
     from litebert.tasks.predictions import write_glue_submission, write_predictions, write_squad_predictions
     from litebert.tasks.predictor import open_predictor
     from litebert.tasks.submissions import render_rows
@@ -115,7 +116,9 @@ def predict(
     read = _read_unanswered(task, file, split or "test", skip_bad)
     _tell_skipped(read)
     examples = read.examples
-    answers = predictor.answer(examples)
+    total = len(examples)
+    with showing_progress("answering", total) as show:
+        answers = predictor.answer(examples, lambda done: show(min(done, total), f"{done:,} rows"))
     if submission is not None:
         typer.echo(f"{write_glue_submission(submission, task, read.split, examples, answers.answers)}")
     elif out is None:
