@@ -6,7 +6,6 @@ seed, step and rank, so that no generator has to be kept.
 """
 
 import contextlib
-import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -181,13 +180,14 @@ class CheckpointStore:
 
 
 def _best(found: list[Checkpoint]) -> Checkpoint:
-    """The checkpoint with the best score; the last one if none has a score."""
-    return max(reversed(found), key=_score)
+    """The first checkpoint with the best score; the last of all if none has a score."""
+    scores = [_score(checkpoint) for checkpoint in found]
+    known = [score for score in scores if score is not None]
+    return found[scores.index(max(known)) if known else -1]
 
 
-def _score(checkpoint: Checkpoint) -> float:
+def _score(checkpoint: Checkpoint) -> float | None:
     try:
-        score = checkpoint.read_state().score
+        return checkpoint.read_state().score
     except FolderError:
-        score = None
-    return -math.inf if score is None else score
+        return None
