@@ -35,7 +35,7 @@ def quickstart(
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder for all that is made.")] = Path("quickstart"),
     budget: Annotated[str, typer.Option(help="How long to pretrain.")] = "4m",
     vocab_size: Annotated[int, typer.Option(help="Pieces of the vocabulary.")] = 8000,
-    tune: Annotated[str, typer.Option(help="How long to fine-tune, with and without pretraining.")] = "35s",
+    tune: Annotated[str, typer.Option(help="How long to fine-tune, with and without pretraining.")] = "45s",
 ) -> None:
     """From nothing to a trained encoder: text, tokenizer, corpus, check, pretraining, questions, a task, reports."""
     from litebert.lab.quantities import parse_duration

@@ -92,7 +92,6 @@ def configure(
         steps, epochs = recipe.steps, None if recipe.steps is not None else recipe.epochs
     if epochs is not None:
         steps = max(1, round(epochs * per_epoch))
-    rounds = steps / per_epoch if steps is not None else 10.0
     warmup = 0.1
     if recipe.warmup_steps is not None and recipe.steps is not None:
         warmup = recipe.warmup_steps / recipe.steps
@@ -118,11 +117,21 @@ def configure(
             rows_at_once=max(1, _TOKENS_AT_ONCE // (length * volume.rows_per_item)),
             optim=OptimConfig(optimizer="adamw", lr=_usual_rate(recipe, shape) if lr is None else lr, warmup=warmup),
             seed=seed,
-            evaluations=int(min(_MOST_EVALUATIONS, max(2, round(2 * rounds)))),
+            evaluations=_choose_evaluations(steps / per_epoch if steps is not None else None, seconds),
             patience=patience,
             keep=1,
         ),
     )
+
+
+def _choose_evaluations(epochs: float | None, seconds: float | None) -> int:
+    """How often to score the development set: twice an epoch, or once in half a minute; between 2 and 10 times.
+
+    >>> _choose_evaluations(3.0, None), _choose_evaluations(50.0, None), _choose_evaluations(None, 45.0)
+    (6, 10, 2)
+    """
+    times = seconds / 30 if seconds is not None else 2 * (epochs or 1.0)
+    return int(min(_MOST_EVALUATIONS, max(2, round(times))))
 
 
 def choose_length(task: Task, shape: ModelConfig, wanted: int | None = None) -> int:
