@@ -106,7 +106,11 @@ def compare(
         def on_step(news: "News") -> None:
             show(round(1000 * news.progress), f"{current} step {news.step:,}")
 
-        rows: list[dict[str, Any]] = run_ladder(contest, wanted, on_message=on_message, on_step=on_step)
+        try:
+            rows: list[dict[str, Any]] = run_ladder(contest, wanted, on_message=on_message, on_step=on_step)
+        except KeyboardInterrupt:
+            typer.echo("Stopped, and saved. The same command goes on with the run that it was at.", err=True)
+            raise typer.Exit(130) from None
     score = dataset.task.score
     title = f"{dataset.task.name}: {len(contest.examples):,} examples of {contest.split}"
     page = write_comparison(folder / "compare.html", title, rows, score)
