@@ -115,6 +115,18 @@ def test_an_ensemble_answers_like_a_model(home: Path, tmp_path: Path) -> None:
     assert evaluated["scores"]["accuracy"] == said["scores"][-1]["accuracy"]
 
 
+def test_what_was_held_out_is_found_again(home: Path, small_encoder: Path, tmp_path: Path) -> None:
+    columns = ("--text", "what was said", "--label", "who")
+    out = tmp_path / "run"
+    words = ("finetune", home / "train.csv", *columns, "--model", small_encoder, "--steps", 4, *QUICK, "-o", out)
+    assert run(*words).exit_code == 0
+    kept = json.loads((out / "evaluation.json").read_text(encoding="utf-8"))["splits"]["dev"]
+    said = json.loads(run("evaluate", out, "--data", home / "train.csv", "--held-out", "--json").stdout)
+    assert (said["num_examples"], said["scores"]) == (16, kept)
+    both = run("ensemble", out, out, "--data", home / "train.csv", "--held-out", "-o", tmp_path / "both", "--json")
+    assert json.loads(both.stdout)["scores"][0]["accuracy"] == kept["accuracy"]
+
+
 def test_the_ladder(home: Path, small_encoder: Path, tmp_path: Path) -> None:
     columns = ("--text", "what was said", "--label", "who")
     files = (home / "train.csv", "--test", home / "dev.csv")

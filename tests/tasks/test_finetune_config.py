@@ -8,7 +8,7 @@ import pytest
 
 from litebert.errors import FolderError, RequestError
 from litebert.tasks.config import FinetuneConfig
-from litebert.tasks.finetune import configure, open_encoder
+from litebert.tasks.finetune import configure, measure_volume, open_encoder
 from litebert.tasks.saved import read_saved_task
 from litebert.tasks.sources import OFFICIAL
 from litebert.tasks.task import ChoiceExample, Dataset, Example, QuestionExample, Task, TextExample
@@ -114,3 +114,15 @@ def test_a_configuration_survives_its_file(small_encoder: Path, small_tokenizer:
     for name in TASKS:
         config = small_run(make_data(name), small_encoder, small_tokenizer)
         assert FinetuneConfig.model_validate_json(config.model_dump_json()) == config
+
+
+def test_kernels_are_compiled_for_long_runs_only(small_encoder: Path, small_tokenizer: Tokenizer) -> None:
+    data = make_data("classification")
+    shape, _, place = open_encoder(str(small_encoder))
+    volume = measure_volume(data.task, data.splits["train"], small_tokenizer, 48)
+    assert (volume.num_items, volume.rows_per_item) == (len(data.splits["train"]), 1)
+    assert volume.tokens_per_row is not None
+    assert 4 < volume.tokens_per_row < 48
+    for steps, expected in ((100, False), (10**9, True)):
+        assert configure(data.task, volume, shape, place, steps=steps).train.compiled is expected
+    assert measure_volume(data.task, [], small_tokenizer, 48).num_items == 0

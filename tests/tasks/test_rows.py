@@ -124,7 +124,7 @@ def test_epochs_differ() -> None:
     orders = [order_epoch(lengths, 8, seed).tolist() for seed in range(5)]
     assert len({str(order) for order in orders}) == 5
     together = [{frozenset(batch) for batch in order} for order in orders]
-    assert len(together[0] & together[1]) < 5  # who meets whom is left to chance as well
+    assert len(together[0] & together[1]) < 13  # who meets whom is left to chance, even if no two are equally long
     means = [np.mean(lengths[batch]) for batch in orders[0]]
     assert means != sorted(means)  # batches do not come by length
 
@@ -139,7 +139,7 @@ def test_items_of_like_length_come_together() -> None:
     lengths = np.minimum(512, generator.lognormal(3.5, 1.0, 20_000).astype(np.int64) + 4)  # many short, few long
     random = generator.permutation(len(lengths)).reshape(-1, 32)
     assert padding_share(lengths, random) > 0.5
-    assert padding_share(lengths, order_epoch(lengths, 32, seed=0)) < 0.12
+    assert padding_share(lengths, order_epoch(lengths, 32, seed=0)) < 0.1
 
 
 # --- prediction -------------------------------------------------------------------------------------------------------

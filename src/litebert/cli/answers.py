@@ -39,6 +39,9 @@ SplitOfTest = Annotated[
 FileOrFolder = Annotated[
     Path, typer.Option("--data", "-d", help="The file with the right answers, or a folder of official files.")
 ]
+HeldOut = Annotated[
+    bool, typer.Option("--held-out", help="Of your own training file, only the tenth that `finetune` held out.")
+]
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,7 @@ def evaluate(
     model: Annotated[str, typer.Argument(help="A fine-tuned run, model folder or ensemble.")],
     data: FileOrFolder,
     split: SplitOfDev = None,
+    held_out: HeldOut = False,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="A folder for answers, figures and a report.")] = None,
     skip_bad: SkipBad = False,
     as_json: Json = False,
@@ -71,7 +75,7 @@ def evaluate(
         raise RequestError(f"{out} is the folder of a run, whose own figures would be lost: name another with -o")
     _check_split(data, split)
     predictor = open_predictor(model)
-    read = _read(predictor.task, data, split or "dev", True, skip_bad)
+    read = _read(predictor.task, data, split or "dev", True, skip_bad, held_out)
     scores, answers = predictor.score(read.examples)
     if out is not None:
         from litebert.lab.task_report import write_task_report
@@ -180,13 +184,15 @@ def score(
 
 
 @app.command(
-    epilog="Example:  litebert ensemble rte-run/seed-0 rte-run/seed-1 rte-run/seed-2 --data glue/RTE -o rte-all"
+    epilog="Examples:  litebert ensemble rte-run/seed-0 rte-run/seed-1 rte-run/seed-2 --data glue/RTE -o rte-all\n\n"
+    "litebert ensemble reviews-run/seed-* --data reviews.csv --held-out -o reviews-all"
 )
 def ensemble(
     models: Annotated[list[str], typer.Argument(help="Fine-tuned runs or model folders, of one task.")],
     data: FileOrFolder,
     out: Annotated[Path, typer.Option("--out", "-o", help="A folder for the ensemble.")],
     split: SplitOfDev = None,
+    held_out: HeldOut = False,
     take_all: Annotated[bool, typer.Option("--all", help="Take every model, without choosing.")] = False,
     skip_bad: SkipBad = False,
     as_json: Json = False,
@@ -201,7 +207,7 @@ def ensemble(
     _check_split(data, split)
     members = [Member.open(model) for model in models]
     task = members[0].saved.task
-    read = _read(task, data, split or "dev", True, skip_bad)
+    read = _read(task, data, split or "dev", True, skip_bad, held_out)
     _tell_skipped(read)
     choice = choose_members(members, read.examples, take_all)
     file = write_ensemble(out, choice)
@@ -222,18 +228,22 @@ def _check_split(place: Path | None, split: str | None) -> None:
         raise RequestError(f"--split chooses a file of a folder, and {what} is none: leave it out, or name the folder")
 
 
-def _read(task: "Task", place: Path, split: str, with_labels: bool, skip_bad: bool) -> _Read:
+def _read(task: "Task", place: Path, split: str, with_labels: bool, skip_bad: bool, held_out: bool = False) -> _Read:
     """Examples of a known task from a file, or from a folder of official files."""
-    from litebert.tasks.sources import is_official, read_examples, read_official, stem_of
+    from litebert.tasks.sources import hold_out, is_official, read_examples, read_official, stem_of
 
     if not place.exists():
         raise RequestError(f"{place} is not there: name a file of examples, or a folder of official files")
+    if held_out and is_official(task):
+        raise RequestError(f"{task.name} has official examples for development: leave --held-out out")
     if place.is_dir():
         if not is_official(task):
             raise RequestError(f"{place} is a folder: name a file of {task.name}'s examples")
         data = read_official(task.name, place, [split], skip_bad)
         return _Read([*data.splits[split]], data.num_skipped, split)
     examples, num_skipped = read_examples(task, place, with_labels, skip_bad)
+    if held_out:
+        _, examples = hold_out(examples)
     return _Read(examples, num_skipped, stem_of(place))
 
 

@@ -18,6 +18,7 @@ from litebert.lab.tuning import tune
 from litebert.tasks.config import FinetuneConfig
 from litebert.tasks.metrics import gold_answer, score_answers
 from litebert.tasks.predictor import open_predictor
+from litebert.tasks.scoring import score_outputs
 from litebert.tasks.seeds import summarize_seeds
 from litebert.tasks.sources import hold_out, is_official
 from litebert.tasks.task import ChoiceExample, Dataset, Example, QuestionExample, TaggedExample
@@ -159,9 +160,9 @@ def run_encoder(contest: Contest, scratch: bool, on_step: Callable[[News], None]
             raise KeyboardInterrupt
         predictor = open_predictor(str(folder))
         begun = time.perf_counter()
-        predictor.answer(contest.examples)
+        outputs = predictor.ask(contest.examples)
         rates.append(len(contest.examples) / max(time.perf_counter() - begun, 1e-9))
-        figures, _ = predictor.score(contest.examples)
+        figures, _ = score_outputs(task, contest.examples, outputs, predictor.threshold)
         scores[seed] = figures[task.score]
         all_scores.append(figures)
         seconds.append(outcome.state.seconds)

@@ -12,6 +12,7 @@ import torch
 
 from litebert.config import ModelConfig
 from litebert.errors import RequestError
+from litebert.model.cost import forward_flops
 from litebert.model.model import Model
 from litebert.presets import PRESETS
 from litebert.tasks.config import FinetuneConfig
@@ -41,6 +42,8 @@ __all__ = [
 Say = Callable[[str], None]
 _TOKENS_AT_ONCE = 16_384  # of a step that a process runs together, if all rows were of full length
 _MOST_EVALUATIONS = 10
+_WORTH_COMPILING = 1e14  # operations of a run in which kernels that are a tenth faster repay being compiled
+_SAMPLE = 256  # examples that say how long rows are
 _USUAL_SIZE = 768
 
 
@@ -51,6 +54,8 @@ class Volume:
     num_items: int
     rows_per_item: int = 1
     """Of a multiple choice, the options."""
+    tokens_per_row: float | None = None
+    """On average; full rows are assumed if it is not known."""
 
 
 def locate_model(name: str) -> str:
@@ -116,6 +121,7 @@ def configure(
             batch_size=size,
             rows_at_once=max(1, _TOKENS_AT_ONCE // (length * volume.rows_per_item)),
             optim=OptimConfig(optimizer="adamw", lr=_usual_rate(recipe, shape) if lr is None else lr, warmup=warmup),
+            compiled=steps is not None and steps * size * _operations(model, volume, length) >= _WORTH_COMPILING,
             seed=seed,
             evaluations=_choose_evaluations(steps / per_epoch if steps is not None else None, seconds),
             patience=patience,
@@ -143,13 +149,20 @@ def choose_length(task: Task, shape: ModelConfig, wanted: int | None = None) -> 
 
 def measure_volume(task: Task, examples: Sequence[Example], tokenizer: Tokenizer, length: int) -> Volume:
     """How many items the examples give: long contexts and long sentences are several."""
-    if task.kind == "choice":
-        options = [len(example.options) for example in examples if isinstance(example, ChoiceExample)]
-        return Volume(len(options), max(options, default=1))
-    if task.kind not in ("questions", "tagging"):
-        return Volume(len(examples))
+    if not examples:
+        return Volume(0)
     windows = _fit_windows(length) if task.kind == "questions" else None
-    return Volume(encode(task, examples, tokenizer, length, windows).rows.num_items)
+    has_more_rows = task.kind in ("questions", "tagging")
+    rows = encode(task, examples if has_more_rows else examples[:_SAMPLE], tokenizer, length, windows).rows
+    tokens = float(rows.row_lengths.mean()) if len(rows.ends) else None
+    options = [len(example.options) for example in examples if isinstance(example, ChoiceExample)]
+    return Volume(rows.num_items if has_more_rows else len(examples), max(options, default=1), tokens)
+
+
+def _operations(model: ModelConfig, volume: Volume, length: int) -> float:
+    """What it takes to learn from one item, about."""
+    tokens = min(volume.tokens_per_row or length, length)
+    return 3 * forward_flops(model, max(1, round(tokens))) * tokens * volume.rows_per_item
 
 
 def _usual_rate(recipe: Recipe, shape: ModelConfig) -> float:

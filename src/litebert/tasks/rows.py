@@ -20,7 +20,7 @@ __all__ = ["Rows", "order_epoch", "pack_items"]
 Array = NDArray[Any]
 Integers = NDArray[np.int64]
 _POOL = 64  # batches whose items are sorted by length together
-_STEP = 8  # lengths are counted in steps, so that chance decides among items that are about equally long
+_BLUR = 1 / 24  # share by which a length may be off when they are sorted, so that chance decides who meets whom
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,8 @@ def order_epoch(lengths: Integers, batch_size: int, seed: int) -> Integers:
     order = np.concatenate([order, np.resize(order, missing)])
     pool = batch_size * _POOL
     pools = [order[begin : begin + pool] for begin in range(0, len(order), pool)]
-    order = np.concatenate([part[np.argsort(lengths[part] // _STEP, kind="stable")] for part in pools])
+    blurred = lengths + generator.uniform(0, 1 + _BLUR * lengths)
+    order = np.concatenate([part[np.argsort(blurred[part], kind="stable")] for part in pools])
     batches = order.reshape(-1, batch_size)
     return batches[generator.permutation(len(batches))]
 
