@@ -23,7 +23,7 @@ from litebert.tasks.records import (
 )
 from litebert.tasks.task import Columns, DataError, Dataset, Example, Recipe, Task, TextExample
 
-__all__ = ["GLUE", "GLUE_COLUMNS", "GLUE_SPLITS", "NO_GOLD", "read_glue", "read_glue_file"]
+__all__ = ["GLUE", "GLUE_COLUMNS", "GLUE_FOLDERS", "GLUE_SPLITS", "NO_GOLD", "read_glue", "read_glue_file"]
 
 NO_GOLD = "-"
 """MNLI: the label of a pair on which people did not agree."""
@@ -104,6 +104,9 @@ GLUE_COLUMNS: dict[str, Columns] = {
     name: Columns(text=row.text, pair=row.pair, label=row.label, id=row.index) for name, row in _ROWS.items()
 }
 """What the columns of each task's files are called."""
+
+GLUE_FOLDERS: dict[str, str] = {name: row.folder for name, row in _ROWS.items()}
+"""What the folder of each task is called; files for GLUE's site have the same names."""
 
 GLUE_SPLITS: dict[str, tuple[str, ...]] = {name: tuple(row.files) for name, row in _ROWS.items()}
 """The splits that each task has."""

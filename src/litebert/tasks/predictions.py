@@ -17,6 +17,7 @@ from typing import Any
 
 from litebert.errors import RequestError
 from litebert.folders import read_text
+from litebert.tasks.records import MAX_CELL_CHARS
 from litebert.tasks.submissions import (
     NULL_ODDS,
     label_separator,
@@ -161,6 +162,7 @@ def _read_cells(file: Path) -> Iterator[tuple[str, list[str]]]:
     if file.suffix.lower() == ".tsv":  # quotes are literal
         yield from ((place, line.split("\t")) for place, line in _read_lines(file))
         return
+    csv.field_size_limit(max(csv.field_size_limit(), MAX_CELL_CHARS))
     reader = csv.reader(io.StringIO(read_text(file, _MAX_BYTES).removeprefix("\ufeff"), newline=""), strict=True)
     number = 0
     while True:

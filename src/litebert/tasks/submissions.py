@@ -14,6 +14,7 @@ from typing import Any
 
 from litebert.errors import LitebertError, RequestError
 from litebert.folders import PARTIAL
+from litebert.tasks.glue import GLUE, GLUE_FOLDERS
 from litebert.tasks.metrics import gold_answer
 from litebert.tasks.task import Example, Task
 
@@ -29,18 +30,6 @@ __all__ = [
 NULL_ODDS = "null_odds"
 """The key of a row that says how likely there is no answer."""
 _LINE_END = re.compile(r"\r\n|[\t\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
-_BINARY, _ENTAILMENT = ("0", "1"), ("entailment", "not_entailment")
-_GLUE: dict[str, tuple[str, tuple[str, ...]]] = {  # name of the file, names of the labels
-    "cola": ("CoLA", _BINARY),
-    "sst2": ("SST-2", _BINARY),
-    "mrpc": ("MRPC", _BINARY),
-    "stsb": ("STS-B", ()),
-    "qqp": ("QQP", _BINARY),
-    "mnli": ("MNLI-m", ("entailment", "neutral", "contradiction")),
-    "qnli": ("QNLI", _ENTAILMENT),
-    "rte": ("RTE", _ENTAILMENT),
-    "wnli": ("WNLI", _BINARY),
-}
 
 
 def write_predictions(
@@ -98,11 +87,11 @@ def write_glue_submission(
     Scores of STS-B are kept within 0 and 5, to three decimals.
     """
     _check_lengths(examples, answers, None)
-    name, labels = _GLUE.get(re.sub(r"[^a-z0-9]", "", task.name.lower()), ("", ()))
-    if not name:
-        raise RequestError(f"GLUE has no task {task.name!r}: choose from {', '.join(_GLUE)}")
-    if name == "MNLI-m" and split.endswith("mismatched"):
-        name = "MNLI-mm"
+    if task.name not in GLUE:
+        raise RequestError(f"GLUE has no task {task.name!r}: choose from {', '.join(GLUE)}")
+    name, labels = GLUE_FOLDERS[task.name], GLUE[task.name].labels
+    if task.name == "mnli":
+        name = "MNLI-mm" if split.endswith("mismatched") else "MNLI-m"
     lines = ["index\tprediction"]
     for example, answer in zip(examples, answers, strict=True):
         if labels and answer not in labels:
