@@ -10,6 +10,7 @@ that are done are kept in --out and not repeated, so that the table can grow ove
 import argparse
 import json
 import random
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -68,7 +69,7 @@ def read(name: str, places: list[Path], settings: Settings) -> Dataset:
     return Dataset(data.task, splits, data.num_skipped)
 
 
-def run_task(name: str, places: list[Path], model: str, out: Path) -> dict[str, Any]:
+def run_task(name: str, places: list[Path], model: str, out: Path) -> None:
     """Climb the ladder on one task, and keep what came out."""
     settings = SETTINGS[name]
     data = read(name, places, settings)
@@ -87,32 +88,69 @@ def run_task(name: str, places: list[Path], model: str, out: Path) -> dict[str, 
     folder.mkdir(parents=True, exist_ok=True)
     contest = Contest(data, settings.split, config, tokenizer, folder, settings.seeds)
     rows = compare(contest, on_row=lambda row: print(f"{name}: {row['name']} {row['score']}", flush=True))
-    sizes = {"train": len(data.splits["train"]), settings.split: len(data.splits[settings.split])}
-    result = {"task": name, "score": data.task.score, "sizes": sizes, "seeds": settings.seeds, "rows": rows}
-    (folder / "result.json").write_text(json.dumps(result, indent=1), encoding="utf-8")
-    return result
+    sizes = [len(data.splits["train"]), len(data.splits[settings.split])]
+    facts = {"encoder": describe_encoder(Path(model)), "machine": machine(), "compiled": config.train.compiled}
+    chosen = {"epochs": settings.epochs, "max_length": config.max_length, "seeds": settings.seeds}
+    result = {"task": name, "score": data.task.score, "sizes": sizes, **chosen, **facts, "rows": rows}
+    (folder / "result.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+
+
+def describe_encoder(run: Path) -> str:
+    """What the encoder had seen, and what it knew at the end of its pretraining."""
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    last = [line for line in lines if line["kind"] == "evaluation"][-1]
+    words, minutes = 100 * last["words_accuracy"], last["seconds"] / 60
+    return f"{run.name} ({last['tokens'] / 1e6:.1f} M tokens in {minutes:.0f} minutes, {words:.1f} % of masked words)"
+
+
+NAMES = {"encoder from scratch": "from scratch", "pretrained encoder": "pretrained"}
+SCORES = {"matthews": "Matthews", "pearson": "Pearson", "f1": "F1"}
+ABOUT = """\
+Scores × 100, higher is better; the best of each row is bold. A rung that was run with several seeds has the median
+and, in brackets, the lowest and the highest. Every rung learnt from the same examples and was scored on the same others
+(dev for GLUE, SQuAD and RACE, where the encoders chose their checkpoint on a tenth of the training examples instead).
+The two encoders have the same shape, recipe and tokenizer; the last column is what pretraining brought.
+
+The baselines read whole texts, the encoders the first tokens (`length`; of questions, all windows). The order of the
+n-grams (3) and the number of word2vec's passes were settled after looking at such data: these two rungs are flattered a
+little."""
 
 
 def render(results: list[dict[str, Any]]) -> str:
-    """One row per task, one column per rung; beside them what pretraining brought."""
+    """One row per task, one column per rung; beside them what pretraining brought; then what each took."""
     names = list(dict.fromkeys(row["name"] for result in results for row in result["rows"]))
-    lines = [f"| task | examples | score | {' | '.join(names)} | gain of pretraining |", "|-" * (len(names) + 4) + "|"]
+    shown = [NAMES.get(name, name) for name in names]
+    lines = [f"| task | learnt from / scored on | {' | '.join(shown)} | gain |", "|-" * (len(names) + 3) + "|"]
+    times = [f"| task | epochs | length | seeds | {' | '.join(shown)} | encoder |", "|-" * (len(names) + 5) + "|"]
     for result in results:
-        scores = {row["name"]: row for row in result["rows"]}
-        sizes = " / ".join(f"{size:,}" for size in result["sizes"].values())
-        cells = [_show(scores.get(name)) for name in names]
-        gain = scores["pretrained encoder"]["score"] - scores["encoder from scratch"]["score"]
-        lines.append(f"| {result['task']} | {sizes} | {result['score']} | {' | '.join(cells)} | {100 * gain:+.1f} |")
-    return "\n".join(lines)
+        rows = {row["name"]: row for row in result["rows"]}
+        best = max(row["score"] for row in rows.values() if row["score"] is not None)
+        metric = SCORES.get(result["score"], result["score"])
+        gain = rows["pretrained encoder"]["score"] - rows["encoder from scratch"]["score"]
+        cells = " | ".join(_show_score(rows.get(name), best) for name in names)
+        sizes = " / ".join(f"{size:,}" for size in result["sizes"])
+        lines.append(f"| {result['task']}, {metric} | {sizes} | {cells} | {100 * gain:+.1f} |")
+        seconds = " | ".join(_show_costs(rows.get(name)) for name in names)
+        chosen = " | ".join(f"{result[key]:g}" for key in ("epochs", "max_length", "seeds"))
+        times.append(f"| {result['task']} | {chosen} | {seconds} | {result['encoder']} |")
+    costs = "Seconds to learn (of one seed), on one core while the other was busy as well; texts per second after that:"
+    return "\n\n".join([ABOUT, "\n".join(lines), costs, "\n".join(times)])
 
 
-def _show(row: dict[str, Any] | None) -> str:
+def _show_score(row: dict[str, Any] | None, best: float) -> str:
     if row is None or row["score"] is None:
         return "–"
-    spread = (
-        f" ({100 * row['score_low']:.1f}–{100 * row['score_high']:.1f})" if row.get("score_low") is not None else ""
-    )
-    return f"{100 * row['score']:.1f}{spread}"
+    mark = "**" if row["score"] == best else ""
+    low, high = row.get("score_low"), row.get("score_high")
+    spread = f" ({100 * low:.1f}–{100 * high:.1f})" if low is not None and high is not None else ""
+    return f"{mark}{100 * row['score']:.1f}{mark}{spread}"
+
+
+def _show_costs(row: dict[str, Any] | None) -> str:
+    if row is None or row["score"] is None:
+        return "–"
+    rate = float(f"{row['texts_per_second']:.2g}")
+    return f"{row['train_seconds']:,.0f} s; {rate:,.0f}/s"
 
 
 def main() -> None:
@@ -128,13 +166,17 @@ def main() -> None:
             run_task(name, [Path(place) for place in places.split(",")], options.model, options.out)
     done = [options.out / name / "result.json" for name in SETTINGS]
     results = [json.loads(file.read_text(encoding="utf-8")) for file in done if file.is_file()]
+    if not results:
+        sys.exit("nothing is done yet: name tasks")
     table = render(results)
     print(table)
     RESULTS.mkdir(parents=True, exist_ok=True)
     facts = machine()
-    about = ", ".join(f"{name} {value}" for name, value in facts.items())
+    versions = ", ".join(f"{key} {facts[key]}" for key in ("cpu", "python", "torch", "transformers", "litebert"))
+    heading = f"# Tasks, and the ladder of baselines\n\n{facts['date']}, `python benchmarks/tasks.py`. {versions}."
     file = RESULTS / f"{facts['date']}-tasks.md"
-    file.write_text(f"# Tasks, and the ladder of baselines\n\n{table}\n\n{about}\n", encoding="utf-8")
+    file.write_text(f"{heading}\n\n{table}\n", encoding="utf-8")
+    file.with_suffix(".json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     print(f"written to {file}")
 
 
