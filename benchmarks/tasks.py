@@ -49,8 +49,8 @@ SETTINGS: dict[str, Settings] = {
     "qqp": Settings(epochs=1),
     "squad1": Settings(epochs=1, max_length=256),
     "squad2": Settings(epochs=1, max_length=256),
-    "race": Settings(epochs=1, max_length=256, num_train=1000, num_scored=1000),
-    "imdb": Settings(epochs=1, num_train=10_000, split="test"),
+    "race": Settings(epochs=1, max_length=256, num_train=800, num_scored=1000),
+    "imdb": Settings(epochs=1, num_train=8000, split="test"),
     "nsmc": Settings(epochs=1, max_length=64, num_train=40_000, split="test", columns=Columns(text="document")),
     "chnsenticorp": Settings(split="test"),
 }
@@ -89,7 +89,7 @@ def run_task(name: str, places: list[Path], model: str, out: Path) -> None:
     contest = Contest(data, settings.split, config, tokenizer, folder, settings.seeds)
     rows = compare(contest, on_row=lambda row: print(f"{name}: {row['name']} {row['score']}", flush=True))
     sizes = [len(data.splits["train"]), len(data.splits[settings.split])]
-    facts = {"encoder": describe_encoder(Path(model)), "machine": machine(), "compiled": config.train.compiled}
+    facts = {"encoder": describe_encoder(Path(model)), "date": machine()["date"], "compiled": config.train.compiled}
     chosen = {"epochs": settings.epochs, "max_length": config.max_length, "seeds": settings.seeds}
     result = {"task": name, "score": data.task.score, "sizes": sizes, **chosen, **facts, "rows": rows}
     (folder / "result.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
@@ -166,6 +166,8 @@ def main() -> None:
             run_task(name, [Path(place) for place in places.split(",")], options.model, options.out)
     done = [options.out / name / "result.json" for name in SETTINGS]
     results = [json.loads(file.read_text(encoding="utf-8")) for file in done if file.is_file()]
+    for result in results:
+        result.pop("machine", None)
     if not results:
         sys.exit("nothing is done yet: name tasks")
     table = render(results)

@@ -149,17 +149,33 @@ def test_unused_blocks_get_no_gradient_and_a_second_backward_is_explained() -> N
 
 @pytest.mark.soak
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's compiler uses what torch deprecates
+@pytest.mark.parametrize("sizes_vary", [False, True])
 @pytest.mark.parametrize("name", ["all", "groups", "erf gelu"])
-def test_compiled_kernels_equal_eager_ones(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compiled_kernels_equal_eager_ones(name: str, sizes_vary: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = make_encoder(CONFIGS[name])
     inputs: dict[str, Any] = small_inputs(CONFIGS[name])
     inputs["keep"] = torch.tensor([[0, 4, 4], [1, 0, 2], [10, 3, 7]])
     expected = gradients(encoder, True, monkeypatch, **inputs)
-    assert kernels.use_compiled(True)
+    assert kernels.use_compiled(True, sizes_vary)
     try:
         assert_same(gradients(encoder, True, monkeypatch, **inputs), expected)
     finally:
         kernels.use_compiled(False)
+
+
+def test_training_goes_on_where_kernels_cannot_be_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise RuntimeError("no compiler works here\nand this is why")
+
+    states, bias = torch.randn(6, 8), torch.randn(8)
+    expected = kernels.split_heads(states, bias, 1, 2, 4)
+    monkeypatch.setattr("shutil.which", lambda name: name)
+    monkeypatch.setattr(torch, "compile", refuse)
+    assert kernels.use_compiled(True)
+    with pytest.warns(UserWarning, match=r"goes on uncompiled.*no compiler works here\)$"):
+        found = kernels.split_heads(states, bias, 1, 2, 4)
+    assert torch.equal(found, expected)
+    assert torch.equal(kernels.split_heads(states, bias, 1, 2, 4), expected)  # and says it once
 
 
 def test_compiled_expressions_equal_the_library() -> None:

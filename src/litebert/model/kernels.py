@@ -35,15 +35,17 @@ R = TypeVar("R")
 EXPLICIT_ACTIVATIONS: dict[Activation, str] = {"gelu_new": "tanh", "gelu": "none"}
 """Activations whose derivative is written out here, with the name that torch gives to the approximation."""
 
-_compiling = False
+_compiling = _sizes_vary = False
 
 
-def use_compiled(wanted: bool) -> bool:
+def use_compiled(wanted: bool, sizes_vary: bool = False) -> bool:
     """Compile the kernels from now on, or stop doing so; say whether they will be compiled.
 
-    The first call of each kernel then takes a second or two. Without a C++ compiler it stays off and says so.
+    The first call of each kernel then takes a second or two; so does each new size, unless they are compiled for sizes
+    that vary. Without a C++ compiler it stays off and says so.
     """
-    global _compiling
+    global _compiling, _sizes_vary
+    _sizes_vary = sizes_vary
     if wanted and shutil.which("g++") is None and shutil.which("clang++") is None:
         warnings.warn("no C++ compiler found: training runs uncompiled; install g++ to speed it up", stacklevel=2)
         wanted = False
@@ -52,15 +54,24 @@ def use_compiled(wanted: bool) -> bool:
 
 
 def _kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """Run `function` as it stands, or its compiled form while that is wanted."""
+    """Run `function` as it stands, or its compiled form while that is wanted and works."""
 
     @functools.cache
-    def compiled() -> Callable[P, R]:
-        return torch.compile(function)
+    def compiled(sizes_vary: bool) -> Callable[P, R]:
+        return torch.compile(function, dynamic=True if sizes_vary else None)
 
     @functools.wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        return (compiled() if _compiling else function)(*args, **kwargs)
+        if _compiling:
+            try:
+                return compiled(_sizes_vary)(*args, **kwargs)
+            except Exception as error:  # compilers fail in many ways, and what is wrong with the call shows below
+                use_compiled(False)
+                reason = str(error).partition("\n")[0]
+                warnings.warn(
+                    f"training goes on uncompiled: kernels cannot be compiled here ({reason})", stacklevel=2
+                )
+        return function(*args, **kwargs)
 
     return run
 

@@ -1,6 +1,6 @@
 """`FinetuneConfig`: all that decides what a fine-tuning run does, in one record that is saved with it."""
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field, model_validator
 
@@ -26,6 +26,8 @@ class FinetuneConfig(RunConfig):
     """Questions: how contexts are cut."""
     learns_answerability: bool = True
     """Questions that may have no answer: with a head of their own (the paper's), or with the plain one."""
+
+    lengths_vary: ClassVar[bool] = True
 
     @model_validator(mode="after")
     def _fits_together(self) -> "FinetuneConfig":

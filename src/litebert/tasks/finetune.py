@@ -42,7 +42,7 @@ __all__ = [
 Say = Callable[[str], None]
 _TOKENS_AT_ONCE = 16_384  # of a step that a process runs together, if all rows were of full length
 _MOST_EVALUATIONS = 10
-_WORTH_COMPILING = 1e14  # operations of a run in which kernels that are a tenth faster repay being compiled
+_WORTH_COMPILING = 2e14  # operations of a run in which kernels that are a tenth faster repay being compiled
 _SAMPLE = 256  # examples that say how long rows are
 _USUAL_SIZE = 768
 

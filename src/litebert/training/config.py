@@ -3,7 +3,7 @@
 A run is a row of stages. Where a stage says nothing, the model and the data keep their own depth, length and masks.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -90,3 +90,6 @@ class RunConfig(_Record):
 
     model: ModelConfig
     train: TrainConfig
+
+    lengths_vary: ClassVar[bool] = False
+    """Whether batches are of many lengths."""

@@ -209,7 +209,7 @@ def _make_trainer(
     world: World,
     clock: Callable[[], float],
 ) -> Trainer:
-    kernels.use_compiled(config.train.compiled)
+    kernels.use_compiled(config.train.compiled, config.lengths_vary)
     rate = world.size * measure_rate(config.model, config.train.precision, world.device)
     return Trainer(job, config.train, identity, store, book, world, hardware_rate=rate, clock=clock)
 
