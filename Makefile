@@ -25,13 +25,15 @@ check: install ## lint, format and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: install ## measure against peers: a training step, text to batches, quality over time (2 hours); write benchmarks/results
+bench: install ## measure against peers: a training step, text to batches, quality over time, fine-tuning (2 hours); write benchmarks/results
 	$(BIN)/python benchmarks/layer_parts.py
 	$(BIN)/python benchmarks/train_step.py
 	$(BIN)/python benchmarks/corpus.py
 	$(BIN)/python benchmarks/time_to_quality.py --out runs/time-to-quality
 	$(BIN)/python benchmarks/loop.py --corpus runs/time-to-quality/corpus
 	$(BIN)/python benchmarks/recipe.py --corpus runs/time-to-quality/corpus
+	$(BIN)/litebert example-task --out runs/libraries
+	$(BIN)/python benchmarks/finetune.py --model "runs/time-to-quality/litebert, budget/model" --texts runs/libraries/train.jsonl
 
 soak: install ## the long tests: full-size parity, memory, mutated files and killed runs by the hundred
 	$(BIN)/python -m pytest -m soak -rA tests

@@ -24,7 +24,7 @@ from litebert.training.job import News
 
 OURS, PLAIN, GROUPED = "litebert", "transformers", "transformers, grouped by length"
 BATCH, LENGTH, RATE = 32, 512, 1e-4
-WARM_UP = 30.0  # seconds that are not counted: ours compiles its kernels in them
+WARM_UP = 60.0  # seconds that are not counted: ours compiles its kernels in them
 
 
 class OutOfTimeError(Exception):

@@ -5,6 +5,10 @@ that are done are kept in --out and not repeated, so that the table can grow ove
 
     python benchmarks/tasks.py --model my-run --out runs/tasks cola=glue/CoLA sst-2=glue/SST-2 squad2=squad race=race
     python benchmarks/tasks.py --model korean-run --out runs/tasks nsmc=nsmc/train.tsv,nsmc/test.tsv
+
+A name with a plus is the same task with another encoder, in a row of its own:
+
+    python benchmarks/tasks.py --model albert_tiny_zh --out runs/tasks chnsenticorp+tiny=train.jsonl,dev.jsonl
 """
 
 import argparse
@@ -71,8 +75,8 @@ def read(name: str, places: list[Path], settings: Settings) -> Dataset:
 
 def run_task(name: str, places: list[Path], model: str, out: Path) -> None:
     """Climb the ladder on one task, and keep what came out."""
-    settings = SETTINGS[name]
-    data = read(name, places, settings)
+    settings = SETTINGS[_task_of(name)]
+    data = read(_task_of(name), places, settings)
     shape, tokenizer, place = open_encoder(model)
     config = configure(
         data.task,
@@ -95,8 +99,14 @@ def run_task(name: str, places: list[Path], model: str, out: Path) -> None:
     (folder / "result.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
 
+def _task_of(name: str) -> str:
+    return name.partition("+")[0]
+
+
 def describe_encoder(run: Path) -> str:
-    """What the encoder had seen, and what it knew at the end of its pretraining."""
+    """What the encoder had seen, and what it knew at the end of its pretraining, if it is a run of ours."""
+    if not (run / "metrics.jsonl").is_file():
+        return run.name
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
     last = [line for line in lines if line["kind"] == "evaluation"][-1]
     words, minutes = 100 * last["words_accuracy"], last["seconds"] / 60
@@ -164,10 +174,8 @@ def main() -> None:
         name, _, places = task.partition("=")
         if not (options.out / name / "result.json").is_file():
             run_task(name, [Path(place) for place in places.split(",")], options.model, options.out)
-    done = [options.out / name / "result.json" for name in SETTINGS]
-    results = [json.loads(file.read_text(encoding="utf-8")) for file in done if file.is_file()]
-    for result in results:
-        result.pop("machine", None)
+    done = sorted(options.out.glob("*/result.json"), key=lambda file: [*SETTINGS].index(_task_of(file.parent.name)))
+    results = [json.loads(file.read_text(encoding="utf-8")) for file in done]
     if not results:
         sys.exit("nothing is done yet: name tasks")
     table = render(results)

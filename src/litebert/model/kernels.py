@@ -68,9 +68,7 @@ def _kernel(function: Callable[P, R]) -> Callable[P, R]:
             except Exception as error:  # compilers fail in many ways, and what is wrong with the call shows below
                 use_compiled(False)
                 reason = str(error).partition("\n")[0]
-                warnings.warn(
-                    f"training goes on uncompiled: kernels cannot be compiled here ({reason})", stacklevel=2
-                )
+                warnings.warn(f"training goes on uncompiled: kernels cannot be compiled here ({reason})", stacklevel=2)
         return function(*args, **kwargs)
 
     return run
