@@ -62,7 +62,7 @@ def test_small(name: str, head: Head, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("head", SHARED_HEADS)
-@pytest.mark.parametrize("preset", ["albert-base", "bert-base"])
+@pytest.mark.parametrize("preset", ["albert-base", pytest.param("bert-base", marks=pytest.mark.soak)])
 def test_base_size(preset: str, head: Head, tmp_path: Path) -> None:
     round_trip(PRESETS[preset].config, head, tmp_path, batch=2, tokens=40, deviation=0.003)
 
