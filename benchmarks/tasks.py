@@ -143,7 +143,7 @@ def render(results: list[dict[str, Any]]) -> str:
         seconds = " | ".join(_show_costs(rows.get(name)) for name in names)
         chosen = " | ".join(f"{result[key]:g}" for key in ("epochs", "max_length", "seeds"))
         times.append(f"| {result['task']} | {chosen} | {seconds} | {result['encoder']} |")
-    costs = "Seconds to learn (of one seed), on one core while the other was busy as well; texts per second after that:"
+    costs = "Seconds to learn (of one seed), and texts per second after that (other work may have run beside it):"
     return "\n\n".join([ABOUT, "\n".join(lines), costs, "\n".join(times)])
 
 
