@@ -105,13 +105,11 @@ def small_corpus(small_tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFa
 
 
 @pytest.fixture(scope="session")
-def nursery() -> "Iterator[Nursery]":
+def nursery() -> "Nursery":
     """Where child processes come from that pretrain."""
-    from tests.pretraining.runs import Nursery
+    from tests.pretraining.runs import shared_nursery
 
-    nursery = Nursery()
-    yield nursery
-    nursery.close()
+    return shared_nursery()
 
 
 @pytest.fixture

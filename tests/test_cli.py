@@ -1,22 +1,18 @@
 """The command line as a user meets it, in a process of its own."""
 
 import json
-import subprocess
-import sys
 import time
 
 import pytest
 
-
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "litebert", *arguments], capture_output=True, text=True, timeout=120)
+from tests.commands import run, run_fresh
 
 
 def test_help_is_quick() -> None:
     times = []
     for _ in range(5):
         begin = time.perf_counter()
-        assert run("--help").returncode == 0
+        assert run_fresh("--help").returncode == 0
         times.append(time.perf_counter() - begin)
     assert min(times) < 0.5
 
@@ -90,4 +86,4 @@ def test_a_wrong_call_is_one_sentence(arguments: list[str], code: int, words: st
 
 
 def test_debug_shows_the_traceback() -> None:
-    assert "Traceback" in run("--debug", "plan", "albert-huge").stderr
+    assert "Traceback" in run_fresh("--debug", "plan", "albert-huge").stderr

@@ -7,21 +7,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
 import transformers
 
+from tests.commands import run, run_fresh
 from tests.conftest import make_sentences
 from tests.corpus.conftest import make_documents, write_documents
-
-
-def run(*arguments: object, input: str | bytes | None = None, **options: Any) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "litebert", *map(str, arguments)]
-    content = input.encode() if isinstance(input, str) else input
-    done = subprocess.run(command, input=content, capture_output=True, timeout=120, **options)
-    return subprocess.CompletedProcess(command, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 @pytest.fixture(scope="module")
@@ -115,10 +108,7 @@ def test_standard_input_is_a_source(home: Path, tmp_path: Path) -> None:
         (["tokenizer"], 2, ""),
     ],
 )
-def test_faults_are_one_sentence(
-    home: Path, tmp_path: Path, arguments: list[str], code: int, words: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+def test_faults_are_one_sentence(home: Path, tmp_path: Path, arguments: list[str], code: int, words: str) -> None:
     (home / "empty").mkdir(exist_ok=True)
     (home / "latin.txt").write_bytes("ein schönes Wort\n".encode("latin-1"))
     (home / "broken.jsonl.gz").write_bytes(b"\x1f\x8b\x08\x00 broken")
@@ -174,7 +164,7 @@ def test_closed_streams_and_other_encodings(home: Path) -> None:
         done = subprocess.run(f"{sys.executable} -m litebert {command} <&-", shell=True, capture_output=True, text=True)
         assert done.stderr == "litebert: standard input is closed: name a file\n"
     environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
-    done = run("tokenizer", "encode", "-t", home / "tok", input="한국어", env=environment)
+    done = run_fresh("tokenizer", "encode", "-t", home / "tok", input="한국어", env=environment)
     assert "한국어" in done.stdout.replace(" ", "")
 
 

@@ -3,8 +3,6 @@
 import json
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -14,8 +12,8 @@ import torch
 
 from litebert.corpus.corpus import Corpus
 from litebert.model.model import Model
+from tests.commands import run, start
 from tests.corpus.conftest import make_documents, write_documents
-from tests.test_cli_corpus import run
 
 SMALL = ("--length", 32, "--batch", 4, "--set", "held_out_rows=32", "--set", "model.num_layers=2")
 
@@ -159,12 +157,7 @@ def test_half_precision_trains_where_it_is_asked_for(small_corpus: Corpus, tmp_p
 def test_ctrl_c_saves_and_says_how_to_go_on(small_corpus: Corpus, tmp_path: Path) -> None:
     out = tmp_path / "run"
     command = ["pretrain", small_corpus.folder, "--steps", 100_000, "-o", out, *SMALL, "--set", "train.log_steps=1"]
-    child = subprocess.Popen(
-        [sys.executable, "-m", "litebert", *map(str, command)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    child = start(*command)
     while not (out / "metrics.jsonl").exists() or '"step"' not in (out / "metrics.jsonl").read_text(encoding="utf-8"):
         assert child.poll() is None, child.communicate()
         time.sleep(0.05)
@@ -178,15 +171,16 @@ def test_ctrl_c_saves_and_says_how_to_go_on(small_corpus: Corpus, tmp_path: Path
 
 def test_the_quickstart_goes_the_whole_way_and_deletes_nothing_of_others(tmp_path: Path) -> None:
     text = write_documents(tmp_path / "text.jsonl", make_documents(1500))
-    command = ("quickstart", text, "--out", tmp_path / "quick", "--budget", "3s", "--vocab-size", 400)
-    for _ in range(2):  # the second one begins anew
-        done = run(*command)
-        assert done.returncode == 0, done.stderr
+    done = run("quickstart", text, "--out", tmp_path / "quick", "--budget", "3s", "--vocab-size", 400)
+    assert done.returncode == 0, done.stderr
     assert "$ litebert lint" in done.stdout
     assert "By counting alone" in done.stdout
     assert "this function [MASK] a list" in done.stdout
     assert "Three commands to go on with:" in done.stdout
     assert "<svg" in (tmp_path / "quick" / "run" / "report.html").read_text(encoding="utf-8")
+    anew = run("quickstart", tmp_path / "nothing.txt", "--out", tmp_path / "quick")
+    assert "nothing.txt cannot be read" in anew.stderr
+    assert not (tmp_path / "quick" / "run").exists()  # it was one of its own
     (tmp_path / "mine" / "run").mkdir(parents=True)
     refused = run("quickstart", text, "--out", tmp_path / "mine")
     assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)

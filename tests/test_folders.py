@@ -1,6 +1,7 @@
 """Folders survive what happens to processes and disks."""
 
 import contextlib
+import itertools
 import os
 import random
 import signal
@@ -8,9 +9,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from litebert.config import ModelConfig
 from litebert.errors import FolderError, LitebertError, RequestError
 from litebert.folders import (
     MANIFEST,
@@ -24,30 +27,28 @@ from litebert.folders import (
     verify_manifest,
 )
 from litebert.model.model import Model
+from tests.pretraining.runs import Nursery
 
-# Saves one model after the other, each in a folder of its own and all of them over "same".
-SAVER = """
-import os, sys
-from litebert.config import ModelConfig
-from litebert.model.model import Model
-model = Model(ModelConfig(hidden_size=64, num_heads=2, intermediate_size=128, vocab_size=20000, num_layers=2))
-print("ready", flush=True)
-for number in range(10**6):
-    model.save_pretrained(f"{sys.argv[1]}/model-{os.getpid()}-{number}")
-    model.save_pretrained(f"{sys.argv[1]}/same")
-"""
+
+def save_on_and_on(job: dict[str, Any]) -> None:
+    """Save one model after the other, each in a folder of its own and all of them over "same"."""
+    model = Model(ModelConfig(hidden_size=64, num_heads=2, intermediate_size=128, vocab_size=20000, num_layers=2))
+    Path(job["ready"]).touch()
+    for number in itertools.count():
+        model.save_pretrained(Path(job["folder"], f"model-{os.getpid()}-{number}"))
+        model.save_pretrained(Path(job["folder"], "same"))
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
-def test_a_killed_save_is_whole_or_noticed(tmp_path: Path) -> None:
+def test_a_killed_save_is_whole_or_noticed(nursery: Nursery, tmp_path: Path) -> None:
     generator = random.Random(0)
-    for _ in range(6):
-        child = subprocess.Popen([sys.executable, "-c", SAVER, str(tmp_path)], stdout=subprocess.PIPE, text=True)
-        assert child.stdout is not None
-        assert child.stdout.readline() == "ready\n"
-        time.sleep(generator.uniform(0.05, 0.5))
-        child.send_signal(signal.SIGKILL)
-        child.communicate()
+    for number in range(6):
+        ready = tmp_path / f"ready-{number}"
+        job = {"call": "tests.test_folders:save_on_and_on", "folder": str(tmp_path), "ready": str(ready)}
+        pids = nursery.start({**job, "log": str(tmp_path / "log")})
+        while not ready.exists():
+            time.sleep(0.01)
+        assert nursery.kill_after(pids, generator.uniform(0.05, 0.5)) == [-signal.SIGKILL]
         for folder in tmp_path.glob("model-*"):
             Model.from_pretrained(folder)  # new folders appear whole
         if (tmp_path / "same").exists():

@@ -3,8 +3,6 @@
 import dataclasses
 import random
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +16,7 @@ from litebert.corpus.lint import Report, examine, lint
 from litebert.corpus.stream import BatchStream, StreamConfig
 from litebert.corpus.unfolding import show_sequence, unfold
 from litebert.text.tokenizer import Tokenizer
+from tests.commands import run
 from tests.corpus.conftest import make_documents, prepare_documents
 
 CONFIG = StreamConfig(length=96)
@@ -188,23 +187,19 @@ def test_examples_show_what_is_hidden(small_corpus: Corpus) -> None:
         assert hidden.replace(" ", "").replace("▁", "") == tokenizer.decode(sequence.original.tolist()).replace(" ", "")
 
 
-def run_lint(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run([sys.executable, "-m", "litebert", "lint", *arguments], capture_output=True, text=True)
-
-
 def test_the_command(small_corpus: Corpus, tmp_path: Path, small_tokenizer: Tokenizer) -> None:
-    good = run_lint(str(small_corpus.folder), "--length", "96")
+    good = run("lint", small_corpus.folder, "--length", "96")
     assert good.returncode == 0, good.stdout + good.stderr
     assert "Nothing is wrong" in good.stdout
-    failing = run_lint(str(small_corpus.folder), "--length", "96", "--mask-rate", "0.04")
+    failing = run("lint", small_corpus.folder, "--length", "96", "--mask-rate", "0.04")
     assert failing.returncode == 1
     assert "Bad: mask rate." in failing.stdout
     small_tokenizer.write_files(tmp_path)
     (tmp_path / "spiece.model").write_bytes(b"another")
-    other = run_lint(str(small_corpus.folder), "--tokenizer", str(tmp_path))
+    other = run("lint", small_corpus.folder, "--tokenizer", str(tmp_path))
     assert other.returncode == 1
     assert other.stderr.startswith("litebert: ")
     assert "another tokenizer" in other.stderr
-    missing = run_lint(str(tmp_path / "nothing"))
+    missing = run("lint", str(tmp_path / "nothing"))
     assert missing.returncode == 1
     assert missing.stderr.count("\n") == 1

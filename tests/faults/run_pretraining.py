@@ -97,7 +97,13 @@ def perform(job: dict[str, Any]) -> int:
     """Run a job; the exit code is 0 if it ended, 1 with a sentence, 2 if it crashed."""
     if "call" in job:
         module, _, name = job["call"].partition(":")
-        getattr(importlib.import_module(module), name)(job)
+        try:
+            getattr(importlib.import_module(module), name)(job)
+        except SystemExit as end:
+            return int(end.code or 0)
+        except Exception:
+            traceback.print_exc()
+            return 2
         return 0
 
     def on_step(news: News) -> None:
@@ -141,7 +147,8 @@ def fork(job: dict[str, Any], rank: int, port: int) -> int:
             os.environ.update({"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)})
         code = perform(job)
     finally:
-        sys.stdout.flush()
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
         os._exit(code)
 
 
@@ -161,7 +168,8 @@ def serve() -> None:
             known.add(job["corpus"])
             warm_up(Corpus.open(job["corpus"]))
         if "call" in job:
-            importlib.import_module(job["call"].partition(":")[0])
+            module = importlib.import_module(job["call"].partition(":")[0])
+            getattr(module, "warm_up", lambda: None)()
         with socket.socket() as finder:
             finder.bind(("127.0.0.1", 0))
             port = finder.getsockname()[1]

@@ -1,6 +1,8 @@
 """Small pretraining runs for tests: what they are, how to start them, and what they left behind."""
 
+import atexit
 import contextlib
+import functools
 import json
 import os
 import select
@@ -26,7 +28,7 @@ from litebert.training.state import CheckpointStore, TrainingState
 from tests.conftest import small_config
 
 ROOT = Path(__file__).parents[2]
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
 
 
 def tiny_run(
@@ -125,6 +127,14 @@ class Nursery:
             return None
         answer: list[int] = json.loads(self.process.stdout.readline())
         return answer
+
+
+@functools.cache
+def shared_nursery() -> Nursery:
+    """The one of this process."""
+    nursery = Nursery()
+    atexit.register(nursery.close)
+    return nursery
 
 
 def entries(out: Path, kind: str) -> list[dict[str, Any]]:
