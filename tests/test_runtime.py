@@ -2,10 +2,18 @@
 
 import os
 import subprocess
+from pathlib import Path
 
 import pytest
 
 from litebert import runtime
+
+
+@pytest.fixture(autouse=True)
+def notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where answers of children are kept."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "litebert" / "machine.json"
 
 
 def test_no_child_where_amx_is_not_advertised(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,3 +49,36 @@ def test_half_precision_is_chosen_only_where_it_wins_the_race(
     runtime.probe_bfloat16.cache_clear()
     assert runtime.probe_bfloat16() is pays
     runtime.probe_bfloat16.cache_clear()
+
+
+@pytest.mark.skipif(not Path("/proc/sys/kernel/random/boot_id").exists(), reason="needs Linux")
+def test_a_child_is_asked_once_for_all_processes(
+    notebook: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "log"
+    program = f"open({str(log)!r}, 'a').write('x'); print('said')"
+
+    def ask(program: str = program) -> str | None:
+        return runtime._ask_child(program, dict(os.environ))
+
+    assert [ask(), ask(), ask("1 / 0"), ask("1 / 0"), ask()] == ["said", "said", None, None, "said"]
+    assert log.read_text() == "x"
+    monkeypatch.setattr(runtime, "_identify_machine", lambda: "another machine")
+    assert [ask(), ask()] == ["said", "said"]
+    assert log.read_text() == "xx"
+    for damage in ("", "[]", '{"machine": "another machine"}', '{"machine": "another machine", "answers": 3}'):
+        notebook.write_text(damage)
+        assert ask() == "said"
+    monkeypatch.setattr(runtime, "_identify_machine", lambda: None)
+    notebook.unlink()
+    assert ask() == "said"
+    assert not notebook.exists()
+
+
+def test_a_child_is_asked_where_nothing_can_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null")
+    assert runtime._ask_child("print(1)", dict(os.environ)) == "1"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # nobody knows where that is
+    assert runtime._ask_child("print(1)", dict(os.environ)) == "1"
+    assert not Path("~").exists()

@@ -6,6 +6,9 @@ Call `prepare_process()` before torch is imported: it is the only place that cha
 import contextlib
 import ctypes
 import functools
+import hashlib
+import importlib.metadata
+import json
 import os
 import platform
 import subprocess
@@ -78,11 +81,7 @@ def probe_matrix_instructions() -> bool:
     if not _advertises("amx_tile", "amx_bf16", "amx_int8"):
         return True  # oneDNN will not pick what the CPU does not claim to have
     environment = {name: value for name, value in os.environ.items() if name != "ONEDNN_MAX_CPU_ISA"}
-    try:
-        child = subprocess.run([sys.executable, "-c", _PROBE], env=environment, capture_output=True, timeout=120)
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    return child.returncode == 0
+    return _ask_child(_PROBE, environment) is not None
 
 
 @functools.cache
@@ -94,11 +93,47 @@ def probe_bfloat16() -> bool:
     if not _advertises("avx512_bf16", "amx_bf16"):
         return False
     environment = dict(os.environ) if probe_matrix_instructions() else {**os.environ, "ONEDNN_MAX_CPU_ISA": _SAFE_ISA}
+    with contextlib.suppress(ValueError):
+        return float(_ask_child(_RACE, environment) or 0) > _WORTH_IT
+    return False
+
+
+def _ask_child(program: str, environment: dict[str, str]) -> str | None:
+    """What a program prints in a process of its own, or None if it dies.
+
+    Importing torch takes that process seconds, so its answer is kept until the machine starts anew.
+    """
+    notebook = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "litebert", "machine.json")
+    question = hashlib.sha256(program.encode()).hexdigest()
+    machine, answers = _identify_machine(), {}
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        notes = json.loads(notebook.read_text(encoding="utf-8"))
+        answers = dict(notes["answers"]) if notes["machine"] == machine else {}
+        if question in answers:
+            return None if answers[question] is None else str(answers[question])
     try:
-        child = subprocess.run([sys.executable, "-c", _RACE], env=environment, capture_output=True, timeout=120)
-        return child.returncode == 0 and float(child.stdout) > _WORTH_IT
-    except (OSError, ValueError, subprocess.TimeoutExpired):
-        return False
+        child = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, timeout=120)
+    except (OSError, subprocess.TimeoutExpired):
+        return None  # this says nothing about the next time
+    answer = None if child.returncode else child.stdout.decode(errors="replace").strip()
+    if machine is not None and notebook.is_absolute():  # it is not where nobody has a home
+        with contextlib.suppress(OSError):
+            notebook.parent.mkdir(parents=True, exist_ok=True)
+            draft = notebook.with_name(f".machine-{os.getpid()}.json")
+            notes = {"machine": machine, "answers": {**answers, question: answer}}
+            draft.write_text(json.dumps(notes), encoding="utf-8")
+            draft.replace(notebook)
+    return answer
+
+
+def _identify_machine() -> str | None:
+    """Changes when the machine starts anew, or has another CPU or torch; None where that cannot be seen."""
+    try:
+        start = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
+        torch = importlib.metadata.version("torch")
+    except (OSError, importlib.metadata.PackageNotFoundError):
+        return None
+    return f"{start.strip()}, {describe_machine()['cpu']}, torch {torch}"
 
 
 def _advertises(*flags: str) -> bool:
