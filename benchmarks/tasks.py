@@ -54,7 +54,7 @@ SETTINGS: dict[str, Settings] = {
     "squad1": Settings(epochs=1, max_length=256),
     "squad2": Settings(epochs=1, max_length=256),
     "race": Settings(epochs=1, max_length=256, num_train=800, num_scored=1000),
-    "imdb": Settings(epochs=1, num_train=8000, split="test"),
+    "imdb": Settings(epochs=1, num_train=20_000, split="test"),
     "nsmc": Settings(epochs=1, max_length=64, num_train=40_000, split="test", columns=Columns(text="document")),
     "chnsenticorp": Settings(split="test"),
 }

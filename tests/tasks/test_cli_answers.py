@@ -55,11 +55,12 @@ def test_own_files_for_an_official_model(models: Path, tmp_path: Path) -> None:
 
 
 def test_a_submission_is_named_by_its_file(models: Path, tmp_path: Path) -> None:
-    for name, wanted in (("test_mismatched.tsv", "MNLI-mm.tsv"), ("test_matched.tsv", "MNLI-m.tsv")):
-        file = write(tmp_path, name, f"{MNLI_HEADER}\n4\tone\ttwo\n")
-        done = run("predict", models / "mnli", file, "--submission", tmp_path / name[:-4])
+    files = {"test_mismatched": "MNLI-mm.tsv", "test_matched": "MNLI-m.tsv", "diagnostic": "AX.tsv"}
+    for name, wanted in files.items():
+        file = write(tmp_path, f"{name}.tsv", f"{MNLI_HEADER}\n4\tone\ttwo\n")
+        done = run("predict", models / "mnli", file, "--submission", tmp_path / name)
         assert done.exit_code == 0, done.exception
-        assert [path.name for path in (tmp_path / name[:-4]).iterdir()] == [wanted]
+        assert [path.name for path in (tmp_path / name).iterdir()] == [wanted]
 
 
 def test_conll_in_a_text_file(models: Path, tmp_path: Path) -> None:

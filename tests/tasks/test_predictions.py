@@ -284,6 +284,7 @@ PAIR = ("entailment", "not_entailment")
         ("qqp", ("0", "1"), "test", "QQP.tsv"),
         ("mnli", NLI, "test", "MNLI-m.tsv"),
         ("mnli", NLI, "test_mismatched", "MNLI-mm.tsv"),
+        ("mnli", NLI, "diagnostic", "AX.tsv"),
         ("qnli", PAIR, "test", "QNLI.tsv"),
         ("rte", PAIR, "test", "RTE.tsv"),
         ("wnli", ("0", "1"), "test", "WNLI.tsv"),

@@ -82,8 +82,9 @@ def _make_records(
 def write_glue_submission(
     folder: Path, task: Task, split: str, examples: Sequence[Example], answers: Sequence[Any]
 ) -> Path:
-    """Write the file that GLUE's site expects of a task, and give its path: `MNLI-mm.tsv` for MNLI's mismatched split.
+    """Write the file that GLUE's site expects of a task, and give its path.
 
+    MNLI has three: `MNLI-m.tsv`, `MNLI-mm.tsv` for the mismatched split, and `AX.tsv` for the file diagnostic.tsv.
     Scores of STS-B are kept within 0 and 5, to three decimals.
     """
     _check_lengths(examples, answers, None)
@@ -91,7 +92,7 @@ def write_glue_submission(
         raise RequestError(f"GLUE has no task {task.name!r}: choose from {', '.join(GLUE)}")
     name, labels = GLUE_FOLDERS[task.name], GLUE[task.name].labels
     if task.name == "mnli":
-        name = "MNLI-mm" if split.endswith("mismatched") else "MNLI-m"
+        name = "AX" if split.startswith("diagnostic") else "MNLI-mm" if split.endswith("mismatched") else "MNLI-m"
     lines = ["index\tprediction"]
     for example, answer in zip(examples, answers, strict=True):
         if labels and answer not in labels:
