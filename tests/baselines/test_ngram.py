@@ -109,3 +109,8 @@ def test_classifier_hears_the_order_of_words() -> None:
 def test_priors_decide_where_the_text_says_nothing() -> None:
     model = NgramClassifier("classification", order=1).fit(["a", "a", "a"], ["x", "y", "y"])
     assert model.predict(["a"]) == ["y"]
+
+
+def test_an_option_without_words_is_the_least_likely() -> None:
+    model = NgramModel(order=2).fit(["the cat sat on the mat"])
+    assert model.score_continuation(["the"], []) < model.score_continuation(["the"], ["zebra"])

@@ -125,6 +125,9 @@ def test_what_was_held_out_is_found_again(home: Path, small_encoder: Path, tmp_p
     assert (said["num_examples"], said["scores"]) == (16, kept)
     both = run("ensemble", out, out, "--data", home / "train.csv", "--held-out", "-o", tmp_path / "both", "--json")
     assert json.loads(both.stdout)["scores"][0]["accuracy"] == kept["accuracy"]
+    with_dev = home / "runs" / "seed-0"
+    for model, file in ((with_dev, home / "train.csv"), (out, home / "dev.csv")):  # these have been learnt from
+        assert "did not hold these out" in fails("evaluate", model, "--data", file, "--held-out")
 
 
 def test_the_ladder(home: Path, small_encoder: Path, tmp_path: Path) -> None:

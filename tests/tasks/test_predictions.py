@@ -56,6 +56,43 @@ def write(folder: Path, name: str, text: str) -> Path:
     return file
 
 
+def test_ids_are_found_under_their_own_name(tmp_path: Path) -> None:
+    task = make_task("classification", ("bad", "good"), columns=Columns(id="Review"))
+    for name, text in {
+        "p.csv": "Review,prediction\nc,bad\na,good\nb,bad\n",
+        "q.jsonl": "".join(
+            json.dumps({"Review": id_, "pred": said, "label": "good"}) + "\n"
+            for id_, said in (("c", "bad"), ("a", "good"), ("b", "bad"))
+        ),
+    }.items():
+        assert read_predictions(task, TEXTS, write(tmp_path, name, text)).answers == ("good", "bad", "bad")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("p.jsonl", '{"id": "a", "label": "good", "guess": "bad"}\n'), ("p.csv", "id,label,guess\na,good,bad\n")],
+)
+def test_a_right_label_is_not_taken_for_the_prediction(tmp_path: Path, name: str, text: str) -> None:
+    with pytest.raises(DataError, match=r"labels under 'label' and under 'guess': call the one to score 'prediction'"):
+        read_predictions(SENTIMENT, TEXTS[:1], write(tmp_path, name, text))
+
+
+def test_three_classes_have_no_order(tmp_path: Path) -> None:
+    three = make_task("classification", ("contradiction", "entailment", "neutral"))
+    with pytest.raises(DataError, match="predicts '0', an index"):
+        read_predictions(three, TEXTS, write(tmp_path, "p.txt", "0\n1\n2\n"))
+
+
+def test_answers_before_their_threshold(tmp_path: Path) -> None:
+    rows = [
+        {"id": "a", "prediction": "", "null_odds": 2.0, "nbest": [{"text": "one"}]},
+        {"id": "b", "prediction": "two", "null_odds": -1.0, "nbest": [{"text": "two"}, {"text": "three"}]},
+        {"id": "c", "prediction": "", "null_odds": 3.0, "nbest": []},
+    ]
+    read = read_predictions(SQUAD, QUESTIONS, write(tmp_path, "p.jsonl", "".join(json.dumps(r) + "\n" for r in rows)))
+    assert (read.answers, read.raw_answers) == (("", "two", ""), ("one", "two", ""))
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [

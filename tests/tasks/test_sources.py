@@ -37,7 +37,7 @@ from tests.tasks.tables import write
 
 def make_classes(sizes: list[int]) -> list[Example]:
     labels = [f"class {number}" for number, size in enumerate(sizes) for _ in range(size)]
-    return [TextExample(str(number), "text", label=label) for number, label in enumerate(labels)]
+    return [TextExample(str(number), f"text {number}", label=label) for number, label in enumerate(labels)]
 
 
 def count(examples: list[Example]) -> Counter[object]:
@@ -62,7 +62,7 @@ def test_a_tenth_of_each_class_is_held_out(sizes: list[int]) -> None:
 def test_the_seed_decides_who_is_held_out() -> None:
     examples = make_classes([40, 60])
     assert hold_out(examples, 1) == hold_out(examples, 1) != hold_out(examples, 2)
-    tagged: list[Example] = [TaggedExample(str(number), ("a",), ("O",)) for number in range(30)]
+    tagged: list[Example] = [TaggedExample(str(number), (f"a{number}",), ("O",)) for number in range(30)]
     assert [len(part) for part in hold_out(tagged)] == [27, 3]
 
 
@@ -82,8 +82,18 @@ def test_questions_about_one_text_stay_together(kind: str) -> None:
     assert (len(rest), len(held)) == (180, 20)
     assert not texts(rest) & texts(held)
     assert [len(part) for part in hold_out(examples[:15])] == [10, 5]
-    with pytest.raises(RequestError, match="all questions are about one text"):
+    with pytest.raises(RequestError, match="all examples have the same text"):
         hold_out(examples[:5])
+
+
+def test_equal_texts_stay_together_and_rare_classes_are_not_forgotten() -> None:
+    twice: list[Example] = [TextExample(str(number), f"text {number // 2}", label="a") for number in range(200)]
+    rest, held = hold_out(twice)
+    assert len(held) == 20
+    assert not {one.text for one in rest} & {one.text for one in held}  # type: ignore[union-attr]
+    for sizes in ([96, 4], [500, 3, 2]):
+        rest, held = hold_out(make_classes(sizes))
+        assert len(count(held)) == len(count(rest)) == len(sizes)
 
 
 def test_one_example_cannot_be_divided() -> None:

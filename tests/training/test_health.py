@@ -6,6 +6,8 @@ import random
 
 import pytest
 
+from litebert.pretraining.job import Pretraining
+from litebert.tasks.job import Finetuning
 from litebert.training.health import BAD_STEPS, LOWER_RATE, Health
 
 
@@ -68,3 +70,14 @@ def test_what_it_remembers_survives_json() -> None:
     health = watch([generator.uniform(2, 4) for _ in range(77)])
     again = Health(**json.loads(json.dumps(health.as_json())))
     assert again == health
+
+
+def test_leaps_are_faults_only_where_they_are_feared() -> None:
+    health = Health()
+    for _ in range(200):
+        assert health.examine(0.001, 1.0) is None
+    assert health.examine(0.5, 1.0) is not None
+    assert health.examine(0.5, 1.0, fears_leaps=False) is None
+    assert health.examine(float("nan"), 1.0, fears_leaps=False) is not None
+    assert not Finetuning.fears_leaps
+    assert Pretraining.fears_leaps

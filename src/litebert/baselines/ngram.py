@@ -137,9 +137,9 @@ class NgramModel:
         return math.exp(-float(self.log_likelihoods(texts).sum()) / num_words)
 
     def score_continuation(self, context: Sequence[str], words: Sequence[str]) -> float:
-        """The mean logarithm of the probabilities of words that follow others; 0 if there are none."""
+        """The mean logarithm of the probabilities of words that follow others; if there are none, nothing follows."""
         if not words:
-            return 0.0
+            return -math.inf
         known = [*self._last(context), *words]
         ids = np.array([self._number(word) for word in known], np.int64)
         padded = np.concatenate([np.full(self.order - 1, _BEGIN), ids])

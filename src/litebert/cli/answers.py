@@ -1,6 +1,7 @@
 """`litebert evaluate`, `predict`, `score` and `ensemble`: what fine-tuned models say, and how good it is."""
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,6 +27,7 @@ from litebert.cli.task_data import (
 from litebert.errors import RequestError
 
 if TYPE_CHECKING:
+    from litebert.tasks.predictor import Member
     from litebert.tasks.task import Example, Task
 
 __all__ = ["ensemble", "evaluate", "predict", "score"]
@@ -75,7 +77,7 @@ def evaluate(
         raise RequestError(f"{out} is the folder of a run, whose own figures would be lost: name another with -o")
     _check_split(data, split)
     predictor = open_predictor(model)
-    read = _read(predictor.task, data, split or "dev", True, skip_bad, held_out)
+    read = _read(predictor.task, data, split or "dev", True, skip_bad, predictor.members if held_out else ())
     scores, answers = predictor.score(read.examples)
     if out is not None:
         from litebert.lab.task_report import write_task_report
@@ -159,8 +161,8 @@ def score(
     as_json: Json = False,
 ) -> None:
     """Score a file of predictions by the official metrics, whoever made it."""
-    from litebert.tasks.metrics import score_answers
     from litebert.tasks.predictions import read_predictions
+    from litebert.tasks.scoring import score_predictions
     from litebert.tasks.sources import OFFICIAL, add_labels, read_labelled
 
     columns = make_columns(text, pair, label, options, id_, separator)
@@ -179,7 +181,7 @@ def score(
         gold = _Read(examples, num_skipped, "")
         read = read_predictions(known, examples, predictions, null_odds, takes_any_label=True)
         known = add_labels(known, read.answers)
-    scores = score_answers(known, gold.examples, read.answers, read.null_odds)
+    scores = score_predictions(known, gold.examples, read)
     _show(known, scores, gold, as_json)
 
 
@@ -207,7 +209,7 @@ def ensemble(
     _check_split(data, split)
     members = [Member.open(model) for model in models]
     task = members[0].saved.task
-    read = _read(task, data, split or "dev", True, skip_bad, held_out)
+    read = _read(task, data, split or "dev", True, skip_bad, members if held_out else ())
     _tell_skipped(read)
     choice = choose_members(members, read.examples, take_all)
     file = write_ensemble(out, choice)
@@ -228,13 +230,16 @@ def _check_split(place: Path | None, split: str | None) -> None:
         raise RequestError(f"--split chooses a file of a folder, and {what} is none: leave it out, or name the folder")
 
 
-def _read(task: "Task", place: Path, split: str, with_labels: bool, skip_bad: bool, held_out: bool = False) -> _Read:
-    """Examples of a known task from a file, or from a folder of official files."""
+def _read(
+    task: "Task", place: Path, split: str, with_labels: bool, skip_bad: bool, held_out_by: "Sequence[Member]" = ()
+) -> _Read:
+    """Examples of a known task from a file, or from a folder of official files; or those that models held out of it."""
+    from litebert.tasks.saved import hash_examples
     from litebert.tasks.sources import hold_out, is_official, read_examples, read_official, stem_of
 
     if not place.exists():
         raise RequestError(f"{place} is not there: name a file of examples, or a folder of official files")
-    if held_out and is_official(task):
+    if held_out_by and is_official(task):
         raise RequestError(f"{task.name} has official examples for development: leave --held-out out")
     if place.is_dir():
         if not is_official(task):
@@ -242,8 +247,14 @@ def _read(task: "Task", place: Path, split: str, with_labels: bool, skip_bad: bo
         data = read_official(task.name, place, [split], skip_bad)
         return _Read([*data.splits[split]], data.num_skipped, split)
     examples, num_skipped = read_examples(task, place, with_labels, skip_bad)
-    if held_out:
+    if held_out_by:
         _, examples = hold_out(examples)
+        stranger = next((member for member in held_out_by if member.saved.dev != hash_examples(examples)), None)
+        if stranger is not None:
+            raise RequestError(
+                f"{stranger.folder} did not hold these out: {place} has changed since, or its run had another file, "
+                "--dev or other bad records; leave --held-out out"
+            )
     return _Read(examples, num_skipped, stem_of(place))
 
 

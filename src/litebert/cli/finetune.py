@@ -70,7 +70,9 @@ def finetune(
     patience: Annotated[
         int | None, typer.Option(min=1, help="Stop after so many evaluations without a better score.")
     ] = None,
-    frozen: Annotated[bool, typer.Option("--frozen", help="Leave the encoder as it is; train the head alone.")] = False,
+    frozen: Annotated[
+        bool, typer.Option("--frozen", help="Leave the layers as they are; train the pooler and the head.")
+    ] = False,
     scratch: Annotated[
         bool, typer.Option("--scratch", help="Begin with random weights, to see what pretraining is worth.")
     ] = False,

@@ -1,7 +1,8 @@
 """The ladder: what the field used before BERT, an encoder without pretraining, and ours, on the same examples.
 
-Every rung learns from the same training examples and is scored on the same others by the same metrics. A practitioner
-should know which rung is enough; a paper should say how far above the others it stands.
+Every rung learns from the same training examples (an encoder sets some of them aside to choose its checkpoint by, where
+it must) and is scored on the same others by the same metrics. A practitioner should know which rung is enough; a paper
+should say how far above the others it stands.
 """
 
 import statistics
@@ -141,7 +142,7 @@ def run_encoder(contest: Contest, scratch: bool, on_step: Callable[[News], None]
     """Fine-tune with each seed, and score; the row has the median, and the spread beside it.
 
     Where development examples are what is scored, the encoder chooses its checkpoint (and threshold) on a tenth of its
-    training examples instead, which it does not learn from: the other rungs have not seen them either.
+    training examples instead, which it does not learn from. The other rungs choose nothing, and learn from all.
     """
     task, name = contest.data.task, SCRATCH if scratch else PRETRAINED
     data = contest.data

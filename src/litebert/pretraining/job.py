@@ -26,6 +26,7 @@ class Pretraining:
     """The job of a pretraining run, for one of its processes."""
 
     score = "words_accuracy"
+    fears_leaps = True
 
     def __init__(self, model: Model, corpus: Corpus, config: PretrainConfig, world: World) -> None:
         self.model, self.corpus, self.config, self.world = model, corpus, config, world
@@ -75,6 +76,10 @@ class Pretraining:
         """Depth and length of a stage."""
         depth = self.config.train.stages[stage].depth or self.config.model.num_layers
         return {"depth": depth, "length": self.stream_config(stage).length}
+
+    def finish(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The weights stay as they are."""
+        return tensors
 
     def write_model(self, folder: Path, tensors: dict[str, Tensor], state: TrainingState) -> None:
         """Save a model folder with the corpus' tokenizer, and a card that says where the weights come from."""

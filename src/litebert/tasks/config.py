@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field, model_validator
 
 from litebert.config import Head
+from litebert.tasks.scale import ScoreScale
 from litebert.tasks.task import Task
 from litebert.tasks.windows import WindowConfig
 from litebert.training.config import RunConfig
@@ -24,6 +25,8 @@ class FinetuneConfig(RunConfig):
     """Tokens of a row."""
     windows: WindowConfig | None = None
     """Questions: how contexts are cut."""
+    scale: ScoreScale | None = None
+    """Scores: what they are like, so that they can be learnt as numbers about 0."""
     learns_answerability: bool = True
     """Questions that may have no answer: with a head of their own (the paper's), or with the plain one."""
 

@@ -1,10 +1,9 @@
 """A fine-tuning run: examples, an encoder to begin with, a configuration; `litebert.training.run` does the rest."""
 
 import functools
-import hashlib
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,8 @@ from litebert.tasks.config import FinetuneConfig
 from litebert.tasks.encoding import encode
 from litebert.tasks.job import Finetuning, Split
 from litebert.tasks.metrics import gold_answer, majority_score
+from litebert.tasks.saved import hash_examples
+from litebert.tasks.scale import ScoreScale
 from litebert.tasks.task import ChoiceExample, Dataset, Example, Recipe, Task
 from litebert.tasks.windows import WindowConfig
 from litebert.text.tokenizer import Tokenizer
@@ -200,10 +201,12 @@ def finetune(
     if unlabelled is not None:
         name = unlabelled.place or f"training example {unlabelled.id!r}"
         raise RequestError(f"{name} has no label to learn: add it, or leave such examples out")
+    if config.task.kind == "regression":
+        config = config.model_copy(update={"scale": ScoreScale.of(train)})
     undertaking = Undertaking(
         kind="fine-tuning",
         config=config,
-        data={"examples": _hash_examples(train), "dev": _hash_examples(dev or ())},
+        data={"examples": hash_examples(train), "dev": hash_examples(dev or ())},
         make_job=functools.partial(_make_job, tokenizer, train, dev),
         describe=functools.partial(_describe, data),
         ends_with_best=True,
@@ -222,15 +225,6 @@ def _describe(data: Dataset, config: FinetuneConfig) -> dict[str, Any]:
     }
 
 
-def _hash_examples(examples: Sequence[Example]) -> str:
-    """What identifies training data: its content, wherever it lies."""
-    digest = hashlib.sha256()
-    for example in examples:
-        content = {name: getattr(example, name) for name in example.__slots__ if name != "place"}
-        digest.update(repr(content).encode("utf-8", "surrogatepass"))
-    return digest.hexdigest()
-
-
 def _make_job(
     tokenizer: Tokenizer,
     train: Sequence[Example],
@@ -243,8 +237,11 @@ def _make_job(
     def split(examples: Sequence[Example]) -> Split:
         return Split(examples, encode(config.task, examples, tokenizer, config.max_length, config.windows))
 
-    model = make_model(config, fresh)
-    return Finetuning(model, tokenizer, config, world, split(train), split(dev) if dev else None)
+    model, learnt = make_model(config, fresh), split(train)
+    if config.scale is not None and learnt.encoded.rows.labels is not None:
+        labels = config.scale.shrink(learnt.encoded.rows.labels)
+        learnt = Split(train, replace(learnt.encoded, rows=replace(learnt.encoded.rows, labels=labels)))
+    return Finetuning(model, tokenizer, config, world, learnt, split(dev) if dev else None)
 
 
 def make_model(config: FinetuneConfig, fresh: bool = True) -> Model:

@@ -210,8 +210,9 @@ def _maker(
             raise KnownFlawError
         check_width(cells, width)
         label = None if label_at is None else _read_label(cells[label_at], row)
-        if label == NO_GOLD:
+        if label == NO_GOLD and layout.labels == "needed":
             return None
+        label = None if label == NO_GOLD else label
         # A submission has to answer every line, so that a test set keeps even one without text.
         text = take_text(cells[text_at], row.text, may_be_empty=layout.is_test)
         pair = None if pair_at is None else take_text(cells[pair_at], row.pair or "", may_be_empty=layout.is_test)

@@ -16,9 +16,9 @@ from litebert.model.model import Model, ModelOutput
 from litebert.tasks.card import describe_task
 from litebert.tasks.config import FinetuneConfig
 from litebert.tasks.encoding import Encoded
-from litebert.tasks.outputs import predict
+from litebert.tasks.outputs import Outputs, predict
 from litebert.tasks.rows import order_epoch
-from litebert.tasks.saved import SavedTask
+from litebert.tasks.saved import SavedTask, hash_examples
 from litebert.tasks.scoring import score_outputs
 from litebert.tasks.task import Example
 from litebert.text.tokenizer import Tokenizer
@@ -48,6 +48,8 @@ class Split:
 class Finetuning:
     """The job of a fine-tuning run, for one of its processes."""
 
+    fears_leaps = False  # rare classes make them
+
     def __init__(
         self, model: Model, tokenizer: Tokenizer, config: FinetuneConfig, world: World, train: Split, dev: Split | None
     ) -> None:
@@ -56,6 +58,7 @@ class Finetuning:
         self.score = self.task.score
         has_two = config.head == "answerable-question-answering"
         self.losses: tuple[str, ...] = ("span_loss", "answerable_loss") if has_two else ("loss",)
+        self._dev_hash = None if dev is None else hash_examples(dev.examples)
         if config.frozen:
             model.encoder.requires_grad_(False)
             if model.encoder.pooler is not None:  # it stands on the encoder, and may be as fresh as the head
@@ -112,6 +115,8 @@ class Finetuning:
         if self.dev is None:
             return {}, []
         outputs = predict(self.model, self.task, self.dev.examples, self.dev.encoded, self.config.windows)
+        if self.config.scale is not None:
+            outputs = Outputs([self.config.scale.stretch(scores) for scores in outputs.scores])
         scores, _ = score_outputs(self.task, self.dev.examples, outputs)
         shared = self.world.add([value if self.world.is_main else 0.0 for value in scores.values()])
         return dict(zip(scores, shared, strict=True)), []
@@ -125,6 +130,14 @@ class Finetuning:
         """Nothing changes from stage to stage."""
         return {}
 
+    def finish(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        """A model of scores says them as they are, not as it has learnt them."""
+        if self.config.scale is None:
+            return tensors
+        names = [f"heads.classifier.linear.{part}" for part in ("weight", "bias")]
+        stretched = self.config.scale.stretch_head(*(tensors[name] for name in names))
+        return tensors | dict(zip(names, stretched, strict=True))
+
     def write_model(self, folder: Path, tensors: dict[str, Tensor], state: TrainingState) -> None:
         """Save a model folder that remembers its task."""
         config = self.config
@@ -133,6 +146,7 @@ class Finetuning:
             max_length=config.max_length,
             windows=config.windows,
             threshold=state.scores.get("threshold"),
+            dev=self._dev_hash,
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what transformers cannot open is on the card; once is enough

@@ -4,20 +4,14 @@ Predictions find their examples by id, or by position where a file has no ids. T
 in `litebert.tasks.submissions`, and can be had from here as well.
 """
 
-import csv
-import io
-import itertools
-import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from litebert.errors import RequestError
-from litebert.folders import read_text
-from litebert.tasks.records import MAX_CELL_CHARS
+from litebert.tasks.prediction_files import Row, read_object, read_rows
 from litebert.tasks.submissions import (
     NULL_ODDS,
     label_separator,
@@ -35,8 +29,6 @@ __all__ = [
     "write_squad_predictions",
 ]
 
-_MAX_BYTES = 2_000_000_000
-_ID_KEYS = ("id", "index", "guid")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
 
 
@@ -50,13 +42,14 @@ class Predictions:
     details: tuple[dict[str, Any], ...] = ()
     """Of JSON lines: what else each of them holds, such as probabilities."""
 
-
-@dataclass(frozen=True)
-class _Row:
-    place: str
-    id: str | None
-    value: Any
-    details: dict[str, Any] = field(default_factory=dict)
+    @property
+    def raw_answers(self) -> tuple[Any, ...]:
+        """Answers to questions before any threshold made some of them empty, where the file tells them."""
+        best = [details.get("nbest") for details in self.details]
+        return tuple(
+            found[0].get("text", answer) if isinstance(found, list) and found and isinstance(found[0], dict) else answer
+            for found, answer in zip(best, self.answers, strict=True)
+        )
 
 
 def read_predictions(
@@ -69,121 +62,23 @@ def read_predictions(
 ) -> Predictions:
     """Read one prediction for each example from JSON lines, TSV or CSV (GLUE's too), SQuAD's JSON or lines of text.
 
-    Each id must be there once and be known; each value must be an answer to the task. Classes may also be given by
+    Each id must be there once and be known; each value must be an answer to the task. Two classes may also be given by
     index, if all are and no class has a number for a name. A second JSON file may hold the null odds by id.
 
     With `takes_any_label` the task's labels are only those that happen to be in the examples: others are taken as they
     are written, and indices are refused, since nobody knows what they count.
     """
-    rows = _align(list(_read_rows(task, examples, file)), examples, file)
+    rows = _align(list(read_rows(task, examples, file)), examples, file)
     parse = _parse_labels(task, rows, takes_any_label)
     answers = tuple(_parse_all(task, examples, rows, parse))
     null_odds = _take_null_odds(rows)
     if null_odds_file is not None:
-        odds_rows = _align(list(_read_object(null_odds_file)), examples, null_odds_file)
+        odds_rows = _align(list(read_object(null_odds_file)), examples, null_odds_file)
         null_odds = tuple(map(_parse_number, odds_rows))
     return Predictions(answers, null_odds, tuple(row.details for row in rows))
 
 
-def _read_rows(task: Task, examples: Sequence[Example], file: Path) -> Iterator[_Row]:
-    match file.suffix.lower():
-        case ".json":
-            return _read_object(file)
-        case ".jsonl" | ".ndjson":
-            return _read_json_lines(task, file)
-        case ".tsv" | ".csv":
-            return _read_table(task, {example.id for example in examples}, file)
-        case ".txt":
-            return (_Row(place, None, line) for place, line in _read_lines(file))
-    raise RequestError(f"{file} must end in .jsonl, .tsv, .csv, .json (SQuAD's) or .txt, which says what it holds")
-
-
-def _read_lines(file: Path) -> Iterator[tuple[str, str]]:
-    lines = read_text(file, _MAX_BYTES).removeprefix("\ufeff").split("\n")
-    if lines[-1] == "":
-        lines.pop()
-    for number, line in enumerate(lines, 1):
-        yield f"{file}, line {number},", line.removesuffix("\r")
-
-
-def _read_object(file: Path) -> Iterator[_Row]:
-    """Read `{id: value}`; an id that comes twice is given twice."""
-    try:
-        pairs = json.loads(read_text(file, _MAX_BYTES).removeprefix("\ufeff"), object_pairs_hook=tuple)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{file} is not JSON ({error}): JSON lines must be named .jsonl") from None
-    if not isinstance(pairs, tuple):
-        raise DataError(f"{file} must hold one JSON object that gives each id its prediction")
-    for id_, value in pairs:
-        yield _Row(f"{file}, id {id_!r},", id_, value)
-
-
-def _read_json_lines(task: Task, file: Path) -> Iterator[_Row]:
-    for place, line in _read_lines(file):
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError):
-            raise DataError(f"{place} is not JSON: mend it, or write the file again") from None
-        if not isinstance(record, dict):
-            raise DataError(f'{place} must be a JSON object such as {{"id": "7", "prediction": …}}')
-        key = _find_key(task, record)
-        if key is None:
-            raise DataError(f"{place} has no key 'prediction', 'label', 'answer' or 'score'")
-        id_key = next((name for name in _ID_KEYS if name in record), None)
-        more = {name: value for name, value in record.items() if name not in (id_key, key, "label")}
-        yield _Row(place, None if id_key is None else str(record[id_key]), record[key], more)
-
-
-def _read_table(task: Task, ids: set[str], file: Path) -> Iterator[_Row]:
-    rows = _read_cells(file)
-    first = next(rows, None)
-    if first is None:
-        return
-    names = [cell.strip().lower() for cell in first[1]]
-    key = _find_key(task, names) if first[1][0] not in ids else None
-    if key is not None:
-        id_column = next((names.index(name) for name in _ID_KEYS if name in names), None)
-        column = names.index(key)
-    elif len(names) <= 2:
-        id_column, column = (0 if len(names) == 2 else None), len(names) - 1
-    else:
-        raise DataError(f"{first[0]} must name the columns, among them id and prediction, as there are {len(names)}")
-    for place, cells in rows if key is not None else itertools.chain([first], rows):
-        if cells == [""] and len(names) > 1:
-            continue
-        if len(cells) != len(names):
-            raise DataError(f"{place} has {len(cells)} columns instead of {len(names)}")
-        yield _Row(place, None if id_column is None else cells[id_column], cells[column])
-
-
-def _read_cells(file: Path) -> Iterator[tuple[str, list[str]]]:
-    if file.suffix.lower() == ".tsv":  # quotes are literal
-        yield from ((place, line.split("\t")) for place, line in _read_lines(file))
-        return
-    csv.field_size_limit(max(csv.field_size_limit(), MAX_CELL_CHARS))
-    reader = csv.reader(io.StringIO(read_text(file, _MAX_BYTES).removeprefix("\ufeff"), newline=""), strict=True)
-    number = 0
-    while True:
-        try:
-            cells = next(reader, None)
-        except csv.Error as error:
-            raise DataError(f"{file}, line {number + 1}, cannot be read as CSV ({error})") from None
-        if cells is None:
-            return
-        if cells:
-            yield f"{file}, line {number + 1},", cells
-        number = reader.line_num
-
-
-def _find_key(task: Task, names: Sequence[str] | Mapping[str, Any]) -> str | None:
-    """Which of the names is that of the prediction; others' files may hold several."""
-    preferred = {"regression": "score", "questions": "answer"}.get(task.kind, "label")
-    return next((key for key in ("prediction", preferred, "label", "answer", "score") if key in names), None)
-
-
-def _align(rows: list[_Row], examples: Sequence[Example], file: Path) -> list[_Row]:
+def _align(rows: list[Row], examples: Sequence[Example], file: Path) -> list[Row]:
     """Put rows in the order of the examples."""
     if all(row.id is None for row in rows):
         if len(rows) != len(examples):
@@ -191,7 +86,7 @@ def _align(rows: list[_Row], examples: Sequence[Example], file: Path) -> list[_R
                 f"{file} holds {len(rows):,} predictions without ids for {len(examples):,} examples: give one for each"
             )
         return rows
-    by_id: dict[str, _Row] = {}
+    by_id: dict[str, Row] = {}
     known = {example.id for example in examples}
     if len(known) != len(examples):
         raise DataError(f"{file} gives predictions by id, but some examples have the same: make the ids differ")
@@ -213,16 +108,16 @@ def _align(rows: list[_Row], examples: Sequence[Example], file: Path) -> list[_R
     return [by_id[example.id] for example in examples]
 
 
-def _parse_labels(task: Task, rows: Sequence[_Row], takes_any_label: bool) -> Callable[[_Row, str], str]:
+def _parse_labels(task: Task, rows: Sequence[Row], takes_any_label: bool) -> Callable[[Row, str], str]:
     """Make the function that finds the label that a text of a row means."""
     texts = [_parse_label_text(row) for row in rows] if task.kind == "classification" else []
     by_index = bool(texts) and all(map(str.isdecimal, texts)) and not any(map(_NUMBER.fullmatch, task.labels))
-    if takes_any_label and by_index:
+    if by_index and (takes_any_label or len(task.labels) > 2):  # there is no one order of three that all agree on
         names = _show_labels(task)
         raise DataError(f"{rows[0].place} predicts {texts[0]!r}, an index, where the labels are {names}: write names")
     known = {str(number) if by_index else name: name for number, name in enumerate(task.labels)}
 
-    def look_up(row: _Row, text: str) -> str:
+    def look_up(row: Row, text: str) -> str:
         name = known.get(text, known.get(text.strip()))
         if name is None and takes_any_label and text.strip():
             return text.strip()
@@ -239,7 +134,7 @@ def _show_labels(task: Task) -> str:
 
 
 def _parse_all(
-    task: Task, examples: Sequence[Example], rows: Sequence[_Row], look_up: Callable[[_Row, str], str]
+    task: Task, examples: Sequence[Example], rows: Sequence[Row], look_up: Callable[[Row, str], str]
 ) -> Iterator[Any]:
     match task.kind:
         case "classification":
@@ -260,22 +155,22 @@ def _parse_all(
             yield from (_parse_index(example, row) for example, row in zip(examples, rows, strict=True))
 
 
-def _parse_label_text(row: _Row) -> str:
+def _parse_label_text(row: Row) -> str:
     if isinstance(row.value, int) and not isinstance(row.value, bool):
         return str(row.value)
     return str(_expect(row, str, "the name of a label"))
 
 
-def _parse_list(row: _Row, separator: str | None) -> list[str]:
+def _parse_list(row: Row, separator: str | None) -> list[str]:
     """Names from a JSON list, or from a cell."""
     if isinstance(row.value, str):
         names = (name.strip() for name in row.value.split(separator))
         return [name for name in names if name]
     _expect(row, list, "a list of names")
-    return [str(_expect(_Row(row.place, None, name), str, "a list of names")) for name in row.value]
+    return [str(_expect(Row(row.place, None, name), str, "a list of names")) for name in row.value]
 
 
-def _parse_tags(example: Example, row: _Row, look_up: Callable[[_Row, str], str]) -> tuple[str, ...]:
+def _parse_tags(example: Example, row: Row, look_up: Callable[[Row, str], str]) -> tuple[str, ...]:
     assert isinstance(example, TaggedExample)
     tags = _parse_list(row, None)
     if len(tags) != len(example.words):
@@ -283,7 +178,7 @@ def _parse_tags(example: Example, row: _Row, look_up: Callable[[_Row, str], str]
     return tuple(look_up(row, tag) for tag in tags)
 
 
-def _parse_number(row: _Row) -> float:
+def _parse_number(row: Row) -> float:
     try:
         number = math.nan if isinstance(row.value, bool) else float(row.value)
     except (TypeError, ValueError, OverflowError):
@@ -293,7 +188,7 @@ def _parse_number(row: _Row) -> float:
     return number
 
 
-def _parse_index(example: Example, row: _Row) -> int:
+def _parse_index(example: Example, row: Row) -> int:
     """An index from 0 or, as RACE writes it, a letter from A."""
     assert isinstance(example, ChoiceExample)
     text = str(row.value).strip()
@@ -309,17 +204,17 @@ def _parse_index(example: Example, row: _Row) -> int:
     return index
 
 
-def _expect(row: _Row, type_: type, what: str) -> Any:
+def _expect(row: Row, type_: type, what: str) -> Any:
     if not isinstance(row.value, type_):
         raise DataError(f"{row.place} predicts {str(row.value)[:80]!r}, where {what} must stand")
     return row.value
 
 
-def _take_null_odds(rows: Sequence[_Row]) -> tuple[float, ...] | None:
+def _take_null_odds(rows: Sequence[Row]) -> tuple[float, ...] | None:
     given = [row for row in rows if NULL_ODDS in row.details]
     if not given:
         return None
     if len(given) < len(rows):
         place = next(row.place for row in rows if NULL_ODDS not in row.details)
         raise DataError(f"{place} has no {NULL_ODDS}, though others have: add it")
-    return tuple(_parse_number(_Row(row.place, None, row.details[NULL_ODDS])) for row in rows)
+    return tuple(_parse_number(Row(row.place, None, row.details[NULL_ODDS])) for row in rows)

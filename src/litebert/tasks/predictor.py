@@ -68,7 +68,8 @@ class Predictor:
 
     def answer(self, examples: Sequence[Example], on_progress: Callable[[int], None] = lambda done: None) -> Answers:
         """Answers to examples, with probabilities."""
-        return choose_answers(self.task, self.ask(examples, on_progress), self.threshold)
+        threshold = 0.0 if self.threshold is None else self.threshold  # even odds, where none was tuned
+        return choose_answers(self.task, self.ask(examples, on_progress), threshold)
 
     def score(self, examples: Sequence[Example]) -> tuple[dict[str, float], Answers]:
         """Figures on examples with known answers, and the answers.

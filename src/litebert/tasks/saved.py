@@ -1,15 +1,17 @@
 """`SavedTask`: what a fine-tuned folder remembers of its task, in `task.json` beside the weights."""
 
+import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from litebert.errors import FolderError
 from litebert.folders import read_text
-from litebert.tasks.task import Task
+from litebert.tasks.task import Example, Task
 from litebert.tasks.windows import WindowConfig
 
-__all__ = ["TASK_FILE", "SavedTask", "read_saved_task"]
+__all__ = ["TASK_FILE", "SavedTask", "hash_examples", "read_saved_task"]
 
 TASK_FILE = "task.json"
 
@@ -25,10 +27,21 @@ class SavedTask(BaseModel):
     windows: WindowConfig | None = None
     threshold: float | None = None
     """Questions: above these odds there is no answer; tuned on the development set."""
+    dev: str | None = None
+    """A hash of the development examples, by which the weights were chosen."""
 
     def as_files(self) -> dict[str, str]:
         """The file to put into a model folder."""
         return {TASK_FILE: self.model_dump_json(indent=2) + "\n"}
+
+
+def hash_examples(examples: Sequence[Example]) -> str:
+    """What identifies examples: their content, wherever they lie."""
+    digest = hashlib.sha256()
+    for example in examples:
+        content = {name: getattr(example, name) for name in example.__slots__ if name != "place"}
+        digest.update(repr(content).encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
 
 
 def read_saved_task(folder: Path) -> SavedTask:

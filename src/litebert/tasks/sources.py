@@ -13,7 +13,18 @@ from litebert.tasks.race import RACE, RACE_COLUMNS, read_race, read_race_file
 from litebert.tasks.records import suffix_of
 from litebert.tasks.squad import SQUAD, read_squad, read_squad_folder
 from litebert.tasks.table import guess_kind, list_columns, make_task, read_table, sort_labels
-from litebert.tasks.task import ChoiceExample, Columns, Dataset, Example, Kind, QuestionExample, Task, TextExample
+from litebert.tasks.task import (
+    ChoiceExample,
+    Columns,
+    DataError,
+    Dataset,
+    Example,
+    Kind,
+    QuestionExample,
+    TaggedExample,
+    Task,
+    TextExample,
+)
 
 __all__ = [
     "OFFICIAL",
@@ -107,7 +118,11 @@ def read_examples(task: Task, file: Path, with_labels: bool, skip_bad: bool = Fa
         questions, num_bad = read_squad(
             file, skip_bad=skip_bad, has_unanswerable=task.has_unanswerable, with_answers=with_labels
         )
-        return [*questions], num_bad
+        known = [example for example in questions if example.answers is not None or not with_labels]
+        if len(known) < len(questions) and not skip_bad:
+            nameless = next(example for example in questions if example.answers is None)
+            raise DataError(f"{nameless.place} has no answers: add them, or pass over such questions with --skip-bad")
+        return [*known], num_bad + len(questions) - len(known)
     if is_official(task):
         return _read_official_file(task, file, with_labels, skip_bad)
     labels = task.labels if with_labels and task.labels else None
@@ -199,41 +214,53 @@ def _has_glue_layout(name: str, file: Path, split: str, there: Collection[str]) 
 def hold_out(examples: Sequence[Example], seed: int = 0) -> tuple[list[Example], list[Example]]:
     """Set a tenth of the examples aside for development (5,000 at most), the same ones for the same seed.
 
-    Each class gives its share, so that a rare one is in both parts if it can be. Questions about one text stay
-    together, because a model that has read the text before is not tested by it.
+    Each class gives its share, and one at least where it has two. Equal texts stay together, and so do questions about
+    one text, because a model that has read the text before is not tested by it.
     """
     if len(examples) < 2:
         raise RequestError("a single example cannot be divided: name a file for development with --dev")
     order: list[int] = np.random.default_rng(seed).permutation(len(examples)).tolist()
+    groups: dict[object, list[int]] = {}
+    for number in order:
+        groups.setdefault(_text_of(examples[number]), []).append(number)
+    if len(groups) < 2:
+        raise RequestError("all examples have the same text, which cannot be divided: name a file with --dev")
     wanted = min(_MOST_DEV, max(1, round(_DEV_SHARE * len(examples))))
-    choose = _choose_texts if isinstance(examples[0], QuestionExample | ChoiceExample) else _choose_shares
-    held = choose(examples, order, wanted)
+    held: set[int] = set()
+    for group in _share_out(examples, [*groups.values()]):
+        if len(held) + len(group) <= wanted:
+            held.update(group)
+    if not held:
+        _, smallest = min((len(group), group) for group in groups.values())
+        held = set(smallest)
     rest = [example for number, example in enumerate(examples) if number not in held]
     return rest, [examples[number] for number in sorted(held)]
 
 
-def _choose_shares(examples: Sequence[Example], order: Sequence[int], wanted: int) -> set[int]:
-    groups: dict[object, list[int]] = {}
-    for number in order:
-        example = examples[number]
+def _text_of(example: Example) -> object:
+    """What a model reads of an example before it is asked."""
+    match example:
+        case QuestionExample():
+            return example.context
+        case ChoiceExample():
+            return example.passage
+        case TaggedExample():
+            return example.words
+        case _:
+            return example.text, example.pair
+
+
+def _share_out(examples: Sequence[Example], groups: Sequence[list[int]]) -> list[list[int]]:
+    """The groups in the order in which they are held out: one of each class, then as large a part of every class."""
+    classes: dict[object, list[list[int]]] = {}
+    for group in groups:
+        example = examples[group[0]]
         label = example.label if isinstance(example, TextExample) and isinstance(example.label, str) else None
-        groups.setdefault(label, []).append(number)
-    # Where each example stands in its class, from 0 to 1: those below some bound are the same part of every class.
-    places = {number: (at + 0.5) / len(group) for group in groups.values() for at, number in enumerate(group)}
-    return set(sorted(order, key=places.__getitem__)[:wanted])
-
-
-def _choose_texts(examples: Sequence[Example], order: Sequence[int], wanted: int) -> set[int]:
-    groups: dict[str, list[int]] = {}
-    for number in order:
-        example = examples[number]
-        text = example.context if isinstance(example, QuestionExample) else getattr(example, "passage", "")
-        groups.setdefault(text, []).append(number)
-    if len(groups) < 2:
-        raise RequestError("all questions are about one text, which cannot be divided: name a file with --dev")
-    held: set[int] = set()
-    for group in groups.values():
-        if len(held) + len(group) <= wanted:
-            held.update(group)
-    smallest = min(groups.values(), key=len)
-    return held or set(smallest)
+        classes.setdefault(label, []).append(group)
+    # Where each group stands in its class, from 0 to 1: those below some bound are the same part of every class.
+    places = [
+        ((at > 0 or len(members) < 2, (at + 0.5) / len(members)), group)
+        for members in classes.values()
+        for at, group in enumerate(members)
+    ]
+    return [group for _, group in sorted(places, key=lambda place: place[0])]

@@ -33,9 +33,13 @@ class Health:
     rate: float = 1.0
     """What remains of the learning rate after going back."""
 
-    def examine(self, loss: float, gradient_norm: float) -> str | None:
-        """Take note of a step; if it must not be taken, say why."""
-        reason = self._find_fault(loss, gradient_norm)
+    def examine(self, loss: float, gradient_norm: float, fears_leaps: bool = True) -> str | None:
+        """Take note of a step; if it must not be taken, say why.
+
+        Without `fears_leaps` only what is no number is a fault: where most examples are easy, a hard one that comes
+        now and then makes the loss leap, and it is the one to learn from.
+        """
+        reason = self._find_fault(loss, gradient_norm, fears_leaps)
         if reason is not None:
             self.bad_in_a_row += 1
             return reason
@@ -47,11 +51,13 @@ class Health:
         self.variance = weight * (self.variance + (1 - weight) * difference**2)
         return None
 
-    def _find_fault(self, loss: float, gradient_norm: float) -> str | None:
+    def _find_fault(self, loss: float, gradient_norm: float, fears_leaps: bool) -> str | None:
         if not math.isfinite(loss):
             return f"the loss was {loss}"
         if not math.isfinite(gradient_norm):
             return f"the gradient's norm was {gradient_norm}"
+        if not fears_leaps:
+            return None
         limit = max(self.mean + _DEVIATIONS * self.variance**0.5, _RATIO * self.mean)
         if self.seen >= _SEEN and loss > limit:
             return f"the loss jumped from {self.mean:.3f} to {loss:.3f}"

@@ -23,6 +23,8 @@ class Job(Protocol):
     model: Model
     losses: tuple[str, ...]
     """Names of the parts of the loss."""
+    fears_leaps: bool
+    """Whether a loss far above the recent ones is a fault, as where all batches are about equally hard."""
     score: str
     """The held-out figure by which a checkpoint is better than another; more is better."""
 
@@ -43,6 +45,9 @@ class Job(Protocol):
 
     def describe(self, stage: int) -> dict[str, Any]:
         """What a stage is like, for the logbook."""
+
+    def finish(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The weights of the run's model, from those of the checkpoint that was chosen for it."""
 
     def write_model(self, folder: Path, tensors: dict[str, Tensor], state: TrainingState) -> None:
         """Save a model folder with these weights."""

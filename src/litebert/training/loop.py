@@ -34,7 +34,7 @@ from litebert.training.meter import Meter
 from litebert.training.optim import learning_rate, make_optimizer
 from litebert.training.state import Checkpoint, CheckpointStore, TrainingState
 
-__all__ = ["Trainer", "describe_differences", "mix_seed"]
+__all__ = ["Trainer", "describe_differences", "find_checkpoint", "mix_seed"]
 
 
 class Trainer:
@@ -90,12 +90,6 @@ class Trainer:
         self.health = Health(**state.health)
         self.meter.sums = dict(state.window)
         self._saved_at, self._saved_step = state.seconds, state.step
-
-    def find_checkpoint(self, on_damage: Callable[[str], None]) -> Checkpoint | None:
-        """The newest whole checkpoint; the main process looks, and all take the one that it found."""
-        found = self.store.newest(on_damage) if self.world.is_main else None
-        (step,) = self.world.add([float(found.step if found else -1) if self.world.is_main else 0.0])
-        return None if step < 0 else self.store.at(int(step))
 
     def _load_tensors(self, checkpoint: Checkpoint) -> None:
         stored = Model.from_pretrained(checkpoint.model).state_dict()
@@ -219,7 +213,7 @@ class Trainer:
             sums += parts.detach()
         losses = self.world.add(sums.tolist())
         self.gradient_norm = clip_gradients(self.model, config.optim.clip)
-        fault = self.health.examine(sum(losses), self.gradient_norm)
+        fault = self.health.examine(sum(losses), self.gradient_norm, self.job.fears_leaps)
         if fault is not None:
             self.tell("skipped", f"step {self.state.step + 1:,} was skipped: {fault}", ahead=1)
             return None
@@ -244,7 +238,7 @@ class Trainer:
                 f"the loss broke down again after going back {MOST_ROLLBACKS} times (step {self.state.step:,}): "
                 "begin again with a lower --lr"
             )
-        checkpoint = self.find_checkpoint(lambda words: self.tell("damaged", words))
+        checkpoint = find_checkpoint(self.store, self.world, lambda words: self.tell("damaged", words))
         if checkpoint is None:
             raise LitebertError(f"{self.store.folder} has no whole checkpoint to go back to: begin again")
         self._load_tensors(checkpoint)
@@ -300,12 +294,19 @@ class Trainer:
         return self.config.patience is not None and self.state.unimproved >= self.config.patience
 
     def _save_when_due(self, now: bool) -> None:
-        if self.health.bad_in_a_row:
+        if self.health.bad_in_a_row and not now:
             return  # nothing to go back to
         by_steps = self.config.save_steps is not None and self.state.step % self.config.save_steps == 0
         waited = self.state.seconds - self._saved_at
         if now or by_steps or (self.config.save_seconds is not None and waited >= self.config.save_seconds):
             self.save()
+
+
+def find_checkpoint(store: CheckpointStore, world: World, on_damage: Callable[[str], None]) -> Checkpoint | None:
+    """The newest whole checkpoint; the main process looks, and all take the one that it found."""
+    found = store.newest(on_damage) if world.is_main else None
+    (step,) = world.add([float(found.step if found else -1) if world.is_main else 0.0])
+    return None if step < 0 else store.at(int(step))
 
 
 def mix_seed(*numbers: int) -> int:

@@ -34,8 +34,8 @@ from litebert.training.hardware import choose_precision, measure_rate
 from litebert.training.interruption import watching_signals
 from litebert.training.job import Job, News, Outcome, num_pieces
 from litebert.training.logbook import Logbook
-from litebert.training.loop import Trainer
-from litebert.training.state import CheckpointStore
+from litebert.training.loop import Trainer, find_checkpoint
+from litebert.training.state import Checkpoint, CheckpointStore
 
 __all__ = ["RUN", "Undertaking", "carry_out", "identify", "parse_config", "read_run_config"]
 
@@ -97,22 +97,32 @@ def carry_out(
             lock = _open_folder(out, resume) if world.is_main else None
         try:
             store = CheckpointStore(out / "checkpoints", config.train.keep)
+            is_lost = False
             if world.is_main:
                 with _writing_to(out):
-                    if not resume or not (out / RUN).exists():
+                    is_known = (out / RUN).exists()
+                    if not resume or not is_known:
                         _write_run(out, undertaking, config, world)
                     store.clear_abandoned()
-            world.wait()
-            job = undertaking.make_job(config, world, not (resume and store.all()), say)
+                    # A run that was killed before it had saved anything simply begins again.
+                    is_lost = not is_known or (store.folder.is_dir() and any(store.folder.iterdir()))
+            (lost,) = world.add([float(is_lost)])
+            damages: list[str] = []
+            checkpoint = find_checkpoint(store, world, damages.append) if resume else None
+            if checkpoint is None and resume and lost and not _was_restarted():
+                raise RequestError(
+                    f"{store.folder} holds no whole checkpoint: leave --resume away, or choose another --out"
+                )
+            job = undertaking.make_job(config, world, checkpoint is None, say)
             identity = identify(config) | undertaking.data
             trainer = _make_trainer(job, config, identity, store, Logbook(out, world.is_main), world, clock)
-            _begin(trainer, store, resume, say)
+            _begin(trainer, checkpoint, damages, say)
             outcome = trainer.run(interruption, on_step if world.is_main else None)
             trainer.book.close()
             if outcome.status == "finished" and world.is_main:
                 chosen = store.best() if undertaking.ends_with_best else store.all()[-1]
                 tensors = Model.from_pretrained(chosen.model).state_dict()
-                job.write_model(out / "model", tensors, chosen.read_state())
+                job.write_model(out / "model", job.finish(tensors), chosen.read_state())
             return outcome
         except RuntimeError as error:  # torch's own words: no memory left, a process of the group lost
             raise LitebertError(f"training broke off: {str(error).partition(chr(10))[0]}") from error
@@ -214,18 +224,12 @@ def _make_trainer(
     return Trainer(job, config.train, identity, store, book, world, hardware_rate=rate, clock=clock)
 
 
-def _begin(trainer: Trainer, store: CheckpointStore, resume: bool, say: Say) -> None:
-    """Go on from the newest whole checkpoint, or begin."""
+def _begin(trainer: Trainer, checkpoint: Checkpoint | None, damages: list[str], say: Say) -> None:
+    """Go on from a checkpoint, or begin; also where a run was killed before it had saved anything."""
     processes = "1 process" if trainer.world.size == 1 else f"{trainer.world.size} processes"
-    damages: list[str] = []
-    checkpoint = trainer.find_checkpoint(damages.append) if resume else None
     for words in damages:
         say(f"passed over a damaged checkpoint: {words}")
     if checkpoint is None:
-        if resume and not _was_restarted():
-            raise RequestError(
-                f"{store.folder} holds no whole checkpoint: leave --resume away, or choose another --out"
-            )
         trainer.book.keep_until(-1)
         trainer.tell("began", processes)
         return
