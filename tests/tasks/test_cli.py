@@ -5,6 +5,7 @@ import json
 import warnings
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -204,3 +205,47 @@ def test_what_is_wrong_is_said_in_a_sentence(home: Path, small_encoder: Path, tm
     strange.write_text("what was said,who\nnobody,on the moon\n", encoding="utf-8")
     assert f"{strange}, line 2" in fails("finetune", home / "train.csv", "--dev", strange, *columns, *model)
     assert "standard input is empty" in fails("predict", home / "runs" / "seed-0", input="")
+
+
+def test_what_was_made_of_a_file_is_said_before_it_is_learnt(home: Path, small_encoder: Path, tmp_path: Path) -> None:
+    columns = ("--text", "what was said", "--label", "who")
+    words = ("--model", small_encoder, "--steps", 2, *QUICK, "-o", tmp_path / "run")
+    said = run("finetune", home / "train.csv", *columns, *words)
+    assert "classification, 2 labels; 144 examples to learn from, 16 for development" in said.stderr
+    (tmp_path / "own.csv").write_text("text,label\n" + "".join(f"text {n},label {n}\n" for n in range(20)))
+    said = run("finetune", tmp_path / "own.csv", "--model", small_encoder, "--steps", 1, *QUICK, "-o", tmp_path / "own")
+    assert "nearly every example has a label of its own: is 'label' the right column?" in said.stderr
+
+
+def test_several_runs_do_not_go_into_the_folder_of_one(home: Path, small_encoder: Path, tmp_path: Path) -> None:
+    words = ("finetune", home / "train.csv", "--text", "what was said", "--label", "who", "--model", small_encoder)
+    single = home / "runs" / "seed-0"
+    assert "is the folder of a single run" in fails(*words, "--seeds", 2, "-o", single)
+    assert "holds no run" in fails(*words, "--seeds", 2, "--resume", "-o", tmp_path / "none")
+
+
+def test_a_folder_without_a_model_says_what_it_holds(home: Path, tmp_path: Path) -> None:
+    assert "holds several seeds: name one, such as" in fails("predict", home / "runs", home / "dev.csv")
+    (tmp_path / "run.json").write_text("{}")
+    assert "is not finished" in fails("predict", tmp_path, home / "dev.csv")
+
+
+def test_a_destination_is_looked_at_before_the_answers_are_worked_out(home: Path, tmp_path: Path) -> None:
+    model = home / "runs" / "seed-0"
+    for place in (("-o", tmp_path / "a.csv"), ("-o", tmp_path), ("--submission", tmp_path / "glue")):
+        with mock.patch("litebert.tasks.predictor.Predictor.answer", side_effect=AssertionError):
+            assert fails("predict", model, home / "dev.csv", *place)
+
+
+def test_others_column_names_are_understood(home: Path, tmp_path: Path) -> None:
+    model = home / "runs" / "seed-0"
+    (tmp_path / "new.csv").write_text("text\ntwo sailors crossed the bridge.\n")
+    (row,) = (json.loads(line) for line in run("predict", model, tmp_path / "new.csv").stdout.splitlines())
+    assert row["prediction"] == "at sea"
+
+
+def test_predictions_that_are_no_labels_are_said(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "p.txt").write_text("At Sea\n" * 40)
+    said = run("score", home / "dev.csv", "--text", "what was said", "--label", "who", "-p", tmp_path / "p.txt")
+    assert said.exit_code == 0
+    assert "40 of 40 predictions are labels that" in said.stderr

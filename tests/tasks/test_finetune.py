@@ -244,7 +244,7 @@ def test_a_run_goes_on_with_its_own_data_only(small_encoder: Path, small_tokeniz
         [TextExample(first.id, first.text, label="at sea" if first.label == "ashore" else "ashore"), *rest],
     ]
     for train in others:
-        with pytest.raises(RequestError, match=r"examples .* instead of") as caught:
+        with pytest.raises(RequestError, match=r"other dev, other examples|other examples") as caught:
             finetune_here(Dataset(data.task, {"train": train}), tmp_path / "run", config, small_tokenizer, resume=True)
         assert "\n" not in str(caught.value)
     other = small_run(data, small_encoder, small_tokenizer, steps=STEPS, seed=1)

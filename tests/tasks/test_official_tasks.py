@@ -200,11 +200,12 @@ def test_glue(name: str, small_encoder: Path, tmp_path: Path) -> None:
     answers = ask(tmp_path / "run" / "model", dev)[3]
     scores = score_answers(task, dev, answers.answers)
     assert {*task.metrics} <= scores.keys()
-    assert scores[task.score] == pytest.approx(run["best"])
+    close = 1e-3 if name == "sts-b" else 1e-6  # after three steps all scores are nearly the same
+    assert scores[task.score] == pytest.approx(run["best"], abs=close)
     write_predictions(tmp_path / "dev.jsonl", task, dev, answers.answers, answers.details)
     again = read_predictions(task, dev, tmp_path / "dev.jsonl")
     assert list(again.answers) == answers.answers
-    assert score_answers(task, dev, again.answers)[task.score] == pytest.approx(run["best"])
+    assert score_answers(task, dev, again.answers)[task.score] == pytest.approx(run["best"], abs=close)
 
     files = []
     for split in (split for split in splits if split.startswith("test")):

@@ -112,13 +112,14 @@ def predict(
     from litebert.cli.progress import showing_progress
     from litebert.tasks.predictions import write_glue_submission, write_predictions, write_squad_predictions
     from litebert.tasks.predictor import open_predictor
-    from litebert.tasks.submissions import render_rows
+    from litebert.tasks.submissions import check_destination, render_rows
 
     if out is not None and submission is not None:
         raise RequestError("-o and --submission both say where the answers go: leave one out")
     _check_split(None if file == "-" else Path(file), split)
     predictor = open_predictor(model)
     task = predictor.task
+    check_destination(task, out, submission)
     read = _read_unanswered(task, file, split or "test", skip_bad)
     _tell_skipped(read)
     examples = read.examples
@@ -140,7 +141,7 @@ def predict(
 
 @app.command(
     epilog="Examples:  litebert score squad2 --data dev-v2.0.json --predictions mine.json --json\n\n"
-    "litebert score reviews.csv --label stars --predictions theirs.jsonl"
+    "litebert score reviews.csv --text review --label stars --predictions theirs.jsonl"
 )
 def score(
     task: Annotated[str, typer.Argument(help="A task with official files, or your own file with the answers.")],
@@ -180,6 +181,7 @@ def score(
         known, examples, num_skipped = read_labelled(Path(task), check_kind(kind), columns, skip_bad)
         gold = _Read(examples, num_skipped, "")
         read = read_predictions(known, examples, predictions, null_odds, takes_any_label=True)
+        _tell_strangers(known, read.answers, predictions, Path(task))
         known = add_labels(known, read.answers)
     scores = score_predictions(known, gold.examples, read)
     _show(known, scores, gold, as_json)
@@ -270,6 +272,17 @@ def _read_unanswered(task: "Task", name: str, split: str, skip_bad: bool) -> _Re
         return _read(task, file, split, False, skip_bad)
     with file.open("rb") as stream:
         return _Read(read_lines(task, stream, name), 0, stem_of(file))
+
+
+def _tell_strangers(task: "Task", answers: Sequence[Any], file: Path, gold: Path) -> None:
+    """Say that predictions are not labels of the file that they are scored by; all of them are counted as wrong."""
+    if not task.labels:
+        return
+    named = [answer if isinstance(answer, tuple) else (answer,) for answer in answers]
+    strangers = [min({*labels} - {*task.labels}) for labels in named if {*labels} - {*task.labels}]
+    if strangers:
+        words = f"{len(strangers):,} of {len(answers):,} predictions are labels that {gold} does not have"
+        typer.echo(f"litebert: {words}, such as {strangers[0]!r}: is {file} for it?", err=True)
 
 
 def _tell_skipped(read: _Read) -> None:

@@ -21,6 +21,7 @@ from litebert.cli.task_data import (
     TextColumn,
     make_columns,
     read_data,
+    tell_data,
 )
 from litebert.cli.tuning import Batch, Budget, Epochs, MaxLength, Rate, Steps, check_duration_options
 
@@ -75,6 +76,7 @@ def compare(
 
     check_duration_options(epochs, steps, budget)
     dataset = read_data(task, data, dev, test, kind, make_columns(text, pair, label, options, id_, separator), skip_bad)
+    tell_data(dataset, label)
     shape, tokenizer, place = open_encoder(model)
     length = choose_length(dataset.task, shape, max_length)
     config = sound(

@@ -25,6 +25,7 @@ from litebert.cli.task_data import (
     TextColumn,
     make_columns,
     read_data,
+    tell_data,
 )
 from litebert.cli.tuning import Batch, Budget, Epochs, MaxLength, Rate, Steps, check_duration_options
 from litebert.errors import RequestError
@@ -101,8 +102,9 @@ def finetune(
     length = choose_length(dataset.task, shape, max_length)
     volume = measure_volume(dataset.task, dataset.splits.get("train", ()), tokenizer, length)
     folder = out or Path(f"{dataset.task.name}-run")
-    if resume and seeds == 1 and not (folder / "run.json").is_file():
-        raise RequestError(f"{folder} holds no run: leave --resume away to begin one")
+    _check_folder(folder, seeds, resume)
+    if os.environ.get("RANK", "0") == "0":
+        tell_data(dataset, label)
 
     def choose(number: int) -> "FinetuneConfig":
         return configure(
@@ -134,6 +136,14 @@ def finetune(
             raise typer.Exit(128 + (outcome.signal or 0))
     if os.environ.get("RANK", "0") == "0":
         _conclude(folder, dataset, list(range(seed, seed + seeds)), as_json)
+
+
+def _check_folder(folder: Path, seeds: int, resume: bool) -> None:
+    """Refuse to go on with what is not there, and to put several runs into the folder of one."""
+    if seeds > 1 and (folder / "run.json").exists():
+        raise RequestError(f"{folder} is the folder of a single run: choose another --out for {seeds} of them")
+    if resume and not any(folder.glob("run.json" if seeds == 1 else "seed-*/run.json")):
+        raise RequestError(f"{folder} holds no run: leave --resume away to begin one")
 
 
 def _train(

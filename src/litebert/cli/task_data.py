@@ -96,6 +96,19 @@ def read_data(
     return read_own(OwnData(file, dev, test, check_kind(kind), columns), skip_bad)
 
 
+def tell_data(data: "Dataset", label: str) -> None:
+    """Say on standard error what was made of the files, before anything is learnt from it."""
+    task, train, dev = data.task, data.splits.get("train", ()), data.splits.get("dev", ())
+    kind = f"{task.kind}, {len(task.labels)} labels" if task.labels else task.kind
+    kind += ", some without an answer" if task.has_unanswerable else ""
+    skipped = f", {data.num_skipped:,} bad ones left out" if data.num_skipped else ""
+    told = f"{len(train):,} examples to learn from, {len(dev):,} for development{skipped}"
+    typer.echo(f"{task.name}: {kind}; {told}", err=True)
+    if task.kind == "classification" and 2 * len(task.labels) > len(train) > 4:
+        words = f"nearly every example has a label of its own: is {label!r} the right column? "
+        typer.echo(f"litebert: {words}For scores, say --kind regression", err=True)
+
+
 def refuse_own_options(name: str, columns: "Columns", options: Mapping[str, object]) -> None:
     """Refuse options for a user's own files beside an official task, which would not look at them."""
     from litebert.tasks.task import Columns

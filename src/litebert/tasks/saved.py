@@ -47,6 +47,11 @@ def hash_examples(examples: Sequence[Example]) -> str:
 def read_saved_task(folder: Path) -> SavedTask:
     """What a folder remembers."""
     path = folder / TASK_FILE
+    if not path.is_file() and (folder / "seeds.json").is_file():
+        first = next(iter(sorted(folder.glob("seed-*"))), folder / "seed-0")
+        raise FolderError(f"{folder} holds several seeds: name one, such as {first}, or run `litebert ensemble`")
+    if not path.is_file() and (folder / "run.json").is_file():
+        raise FolderError(f"{folder} is not finished: go on with the command that began it, and --resume")
     if not path.is_file():
         raise FolderError(f"{folder} was not fine-tuned by litebert: it has no {TASK_FILE}; run `litebert finetune`")
     try:

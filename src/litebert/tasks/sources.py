@@ -127,6 +127,8 @@ def read_examples(task: Task, file: Path, with_labels: bool, skip_bad: bool = Fa
         return _read_official_file(task, file, with_labels, skip_bad)
     labels = task.labels if with_labels and task.labels else None
     columns = columns_of(task)
+    if suffix_of(file) in (".csv", ".tsv", ".jsonl", ".ndjson"):
+        columns = pick_columns(task.kind, columns, list_columns(file))
     table = read_table(file, task.kind, columns, skip_bad=skip_bad, labels=labels, with_labels=with_labels)
     return table.examples, table.num_skipped
 

@@ -20,6 +20,7 @@ from litebert.tasks.task import Example, Task
 
 __all__ = [
     "NULL_ODDS",
+    "check_destination",
     "label_separator",
     "render_rows",
     "write_glue_submission",
@@ -54,6 +55,26 @@ def write_predictions(
     else:
         raise RequestError(f"predictions are written as .jsonl or .tsv: give {file} one of these endings")
     _write_whole(file, "".join(line + "\n" for line in lines))
+
+
+def check_destination(task: Task, file: Path | None, submission: Path | None) -> None:
+    """Refuse a place that answers cannot be written to, before they are worked out."""
+    if file is not None:
+        endings = (".jsonl", ".ndjson", ".tsv", *([".json"] if task.kind == "questions" else []))
+        if file.suffix not in endings:
+            raise RequestError(f"predictions are written as .jsonl or .tsv: give {file} one of these endings")
+        if file.is_dir():
+            raise RequestError(f"{file} is a folder: name a file in it")
+    if submission is not None and task.name not in GLUE:
+        raise RequestError(f"GLUE has no task {task.name!r}: choose from {', '.join(GLUE)}")
+    folder = submission if submission is not None else None if file is None else file.parent
+    if folder is not None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise LitebertError(f"cannot write to {folder}: {error.strerror or error}") from error
+        if not os.access(folder, os.W_OK):
+            raise LitebertError(f"cannot write to {folder}: it is not yours; choose another place")
 
 
 def render_rows(

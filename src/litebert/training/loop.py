@@ -322,6 +322,13 @@ def describe_differences(stored: dict[str, Any], wanted: dict[str, Any], prefix:
         if isinstance(old, dict) and isinstance(new, dict):
             if old != new:
                 names.append(describe_differences(old, new, f"{prefix}{name}."))
+        elif _is_hash(old) and _is_hash(new):
+            if old != new:
+                names.append(f"other {name}")
         elif old != new:
             names.append(f"{prefix}{name} {old} instead of {new}")
     return ", ".join(names)
+
+
+def _is_hash(value: object) -> bool:
+    return isinstance(value, str) and len(value) == 64 and set(value) <= set("0123456789abcdef")
