@@ -8,15 +8,15 @@ import pytest
 from litebert.errors import RequestError
 from litebert.tasks import records
 from litebert.tasks.records import MAX_CELL_CHARS
-from litebert.tasks.table import read_table
-from litebert.tasks.task import Columns, Kind
+from litebert.tasks.table import guess_kind, read_table
+from litebert.tasks.task import Columns, DataError, Kind
 from tests.tasks.tables import CHOICE, PLAIN, SKIP, complain, read, write
 
 
 @pytest.mark.parametrize(
     ("row", "fault"),
     [
-        ("b", "has 1 cells instead of 2: mend it"),
+        ("b", "has 1 cell instead of 2: mend it"),
         ("b,x,y", "has 3 cells instead of 2: mend it"),
         (",x", "has no text in 'text': fill it in"),
         (" \u3000,x", "has no text in 'text': fill it in"),
@@ -41,7 +41,7 @@ def test_bad_rows_of_csv(tmp_path: Path, row: str, fault: str) -> None:
 @pytest.mark.parametrize(
     ("row", "fault"),
     [
-        (b"b", "has 1 cells instead of 2"),
+        (b"b", "has 1 cell instead of 2"),
         (b"b\tx\ty", "has 3 cells instead of 2"),
         (b"\tx", "has no text in 'text'"),
         (b"b\t", "has no label in 'label'"),
@@ -139,7 +139,7 @@ def test_conll_without_tags(tmp_path: Path) -> None:
     [
         ("Once,x,,z,A", "has no text in 'b'"),
         ("Once,x,y,z,D", "has the answer 'D', which is no option: write A to C, 0 to 2, or its text"),
-        ("Once,x,y,z,3", "has the answer '3', which is no option"),
+        ("Once,x,y,z,4", "has the answer '4', which is no option"),
         ("Once,x,y,z,", "has no label in 'label'"),
         ("Once,2,1,0,2", "has the answer '2', which may mean several options"),
         (",x,y,z,A", "has no text in 'story'"),
@@ -149,6 +149,21 @@ def test_bad_choices(tmp_path: Path, row: str, fault: str) -> None:
     file = write(tmp_path, "own.csv", f"story,a,b,c,label\nOnce,x,y,z,A\n{row}\n")
     assert complain(file, "choice", CHOICE).startswith(f"line 3, {fault}")
     assert read_table(file, "choice", CHOICE, skip_bad=True).num_skipped == 1
+
+
+@pytest.mark.parametrize("skip_bad", [False, True])
+def test_numbers_from_1_are_never_passed_over(tmp_path: Path, skip_bad: bool) -> None:
+    rows = "".join(f"Once,x,y,z,{number}\n" for number in (1, 2, 3))
+    file = write(tmp_path, "own.csv", f"story,a,b,c,label\n{rows}")
+    fault = complain(file, "choice", CHOICE, skip_bad=skip_bad)
+    assert fault.startswith("line 4, has the answer '3', but numbers count from 0: write 0 to 2 (one less in each")
+    assert "skip" not in fault
+    names = Columns(text="story", options=("1", "2", "3"))  # and here they are names
+    file = write(tmp_path, "own.csv", f"story,1,2,3,label\n{rows}Once,x,y,z,0\n")
+    fault = complain(file, "choice", names, skip_bad=skip_bad)
+    assert (
+        fault == "line 5, has the answer '0', but numbers are names of columns here: write '1', '2', '3', or its text"
+    )
 
 
 def test_one_option_is_no_choice(tmp_path: Path) -> None:
@@ -169,7 +184,51 @@ def test_headers(tmp_path: Path) -> None:
     file = write(tmp_path, "own.csv", ",, text ,label\n1,2,a,x\n")  # twice the same, but not one that is wanted
     assert read(file)[0].text == "a"
     file = write(tmp_path, "own.csv", "text,labél\na,x\n".encode("latin-1"))
-    assert complain(file, skip_bad=True).startswith("line 1, is not UTF-8")
+    for skip_bad in (False, True):
+        assert complain(file, skip_bad=skip_bad).startswith("line 1, is not UTF-8")
+        assert "skip" not in complain(file, skip_bad=skip_bad)
+
+
+@pytest.mark.parametrize(
+    ("name", "header", "fault"),
+    [
+        (
+            "own.csv",
+            "text;label",
+            "has no column 'text' (there are: 'text;label'): it seems to be separated by ';', so",
+        ),
+        (
+            "own.csv",
+            '"text";"label"',
+            "has no commas between its cells: it seems to be separated by ';', so write comma",
+        ),
+        (
+            "own.csv",
+            "text\tlabel",
+            r"has no column 'text' (there are: 'text\tlabel'): it seems to be separated by tabs",
+        ),
+        (
+            "own.tsv",
+            "text;label",
+            "has no column 'text' (there are: 'text;label'): it seems to be separated by ';', so",
+        ),
+        ("own.tsv", "text,label", "has no column 'text' (there are: 'text,label'): it seems to be separated by commas"),
+        ("own.csv", "words", "has no column 'text' (there are: 'words'): name one that is there"),
+    ],
+)
+def test_headers_with_other_separators(tmp_path: Path, name: str, header: str, fault: str) -> None:
+    assert complain(write(tmp_path, name, f"{header}\n")).startswith(f"line 1, {fault}")
+
+
+@pytest.mark.parametrize("name", ["own.csv", "own.tsv", "own.jsonl", "own.json", "own.conll", "own.csv.gz"])
+@pytest.mark.parametrize("encoding", ["UTF-16", "UTF-32"])
+def test_other_encodings_are_named(tmp_path: Path, name: str, encoding: str) -> None:
+    file = write(tmp_path, name, "text,label\na,x\n".encode(encoding))
+    for skip_bad in (False, True):
+        fault = complain(file, "tagging" if name == "own.conll" else "classification", skip_bad=skip_bad)
+        assert fault == f"line 1, is not UTF-8 but {encoding}: convert the file (iconv -f {encoding} -t UTF-8)"
+    if name == "own.json":
+        assert complain(file, "questions").startswith(f"is not UTF-8 but {encoding}: ")
 
 
 def test_an_open_quote_costs_one_record(tmp_path: Path) -> None:
@@ -207,11 +266,24 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         kind: Kind = "tagging" if name == "a.conll" else "classification"
         assert complain(write(tmp_path, name, content), kind) == "has no examples that can be used: add some"
     file = write(tmp_path, "b.csv", "text,label\n,x\n")
-    assert complain(file, skip_bad=True) == "has no examples that can be used (1 bad ones left out): add some"
+    assert complain(file, skip_bad=True) == "has no examples that can be used (1 bad one left out): add some"
     with pytest.raises(RequestError, match=r"own\.xlsx has no suffix that tells its format"):
         read(write(tmp_path, "own.xlsx", "text"))
     with pytest.raises(RequestError, match="need a separator"):
         read(file, "multi-label", Columns(separator=""))
+
+
+@pytest.mark.parametrize("name", ["own.csv.gz", "own.jsonl.gz", "own.conll.gz", "own.json.gz", "own.csv.zst"])
+def test_what_cannot_be_unpacked_is_not_called_empty(tmp_path: Path, name: str) -> None:
+    file = tmp_path / name
+    file.write_bytes(b"text,label\na,x\n")
+    for skip_bad in (False, True):
+        fault = complain(file, "tagging" if "conll" in name else "classification", skip_bad=skip_bad)
+        assert "no zstd file" in fault if name.endswith(".zst") else fault.startswith("is not a gzip file")
+        assert fault.endswith(": get the file again")
+    if "conll" not in name:
+        with pytest.raises(DataError, match=r"is not a gzip file|no zstd file"):
+            guess_kind(file, PLAIN)
 
 
 def test_a_truncated_file(tmp_path: Path) -> None:

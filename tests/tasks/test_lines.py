@@ -101,7 +101,7 @@ def test_plain_lines() -> None:
         ("2", "three"),
     ]
     assert read(OFFICIAL["rte"], "a\tb") == [TextExample("0", "a", "b", place=PLACE)]
-    assert read(OFFICIAL["squad1"], "Q\tC") == [QuestionExample("0", "Q", "C", place=PLACE)]
+    assert read(OFFICIAL["squad1"], "C\tQ") == [QuestionExample("0", question="Q", context="C", place=PLACE)]
     assert read(OFFICIAL["race"], "P\tQ\tx\ty") == [ChoiceExample("0", "P", "Q", ("x", "y"), place=PLACE)]
     assert read(make_task("tagging", None), "two words") == [TaggedExample("0", ("two", "words"), place=PLACE)]
 
@@ -116,6 +116,7 @@ def test_plain_lines() -> None:
         (OFFICIAL["squad1"], [{"question": "Q"}], "input, line 1, holds nothing in 'context'"),
         (OFFICIAL["race"], [{"passage": "P", "question": "Q", "options": ["x"]}], "has fewer than two options"),
         (OFFICIAL["rte"], ["alone"], "input, line 1 has 1 parts: rte takes a text, a tab and the second text"),
+        (OFFICIAL["squad1"], ["Q?"], "squad1 takes a context that may hold the answer, a tab and the question, or a"),
         (OFFICIAL["sst-2"], [], "input is empty"),
     ],
 )

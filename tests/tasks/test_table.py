@@ -177,6 +177,11 @@ def test_no_bytes_break_a_reader(tmp_path_factory: pytest.TempPathFactory, conte
         ("a.csv", "text,label\na,1.0\nb,5\n", "classification"),
         ("a.csv", "text,label\na,1\nb,4.5\n", "regression"),
         ("a.tsv.gz", "text\tlabel\na\t1\nb\t4.5\nc\tx\n", "classification"),
+        ("a.tsv", "text\tlabel\na\t1\nb\t4.5\nc\tnan\nd\t-inf\n", "regression"),
+        ("a.tsv", "text\tlabel\na\t1\nb\tnan\nc\tinf\n", "classification"),
+        ("a.tsv", "text\tlabel\n" + "a\t0.5\n" * 9 + "b\t3,5\n", "regression"),
+        ("a.tsv", "text\tlabel\n" + "a\t0.5\n" * 8 + "b\t3,5\n", "classification"),
+        ("a.tsv", "text\tlabel\na\t0.5\nb\t\nc\t \n", "regression"),  # of those that are there
         ("a.jsonl", '{"text": "a", "label": 0.25}', "regression"),
         ("a.jsonl", '{"text": "a", "label": ["x"]}', "multi-label"),
         ("a.jsonl", '{"text": ["a"], "label": ["x"]}', "tagging"),

@@ -6,14 +6,15 @@ Cells are strings, or whatever a JSON object has under its keys; what cannot be 
 import itertools
 import math
 import string
-from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NoReturn
 
 from litebert.errors import RequestError
-from litebert.tasks.records import BadRecordError, quote, take_text
+from litebert.tasks.records import BadRecordError, WholeFileError, quote, take_text
 from litebert.tasks.task import ChoiceExample, Columns, Example, Kind, TaggedExample, TextExample
+from litebert.text.cleanup import mend
 
-__all__ = ["Cells", "example_maker", "pick_columns", "read_number", "wanted_columns"]
+__all__ = ["Cells", "example_maker", "find_option", "pick_columns", "read_number", "wanted_columns"]
 
 Cells = Mapping[str, Any]
 """The cells of a record that are wanted, by the names of their columns."""
@@ -89,8 +90,8 @@ def example_maker(
     return make
 
 
-def read_number(value: object) -> float | None:
-    """Read a number that a table holds as such or as text; None if it is none, or not finite.
+def read_number(value: object, *, may_be_infinite: bool = False) -> float | None:
+    """Read a number that a table holds as such or as text; None if it is none, or not finite (unless it may be).
 
     >>> read_number("-2.5"), read_number(3), read_number("nan"), read_number("1_000"), read_number(True)
     (-2.5, 3.0, None, None, None)
@@ -101,7 +102,54 @@ def read_number(value: object) -> float | None:
         number = float(value)
     except (ValueError, OverflowError):
         return None
-    return number if math.isfinite(number) else None
+    return number if may_be_infinite or math.isfinite(number) else None
+
+
+def find_option(given: str, options: Sequence[str], columns: Columns, verb: str = "has the answer") -> int:
+    """Say which option is meant by a right or a predicted answer: its column's name, letter, number from 0, or text.
+
+    Where columns have numbers for names, a number is nothing but a name. The verb says in errors what the answer is.
+
+    >>> columns = Columns(options=("b", "a"))
+    >>> [find_option(given, ("red", "blue"), columns) for given in ("b", "red", "0", "1")]
+    [0, 0, 0, 1]
+    """
+    given = mend(given).strip()
+    names = columns.options if len(columns.options) == len(options) else ()
+    if given in names:
+        return names.index(given)
+    letters = string.ascii_uppercase[: len(options)]
+    number = int(given) if given.isascii() and given.isdecimal() and len(given) < 9 else None
+    readings = {index for index, option in enumerate(options) if option.strip() == given}
+    readings |= {index for index, name in enumerate(names) if name.upper() == given.upper()}
+    readings |= {letters.index(given)} if len(given) == 1 and given in letters else set()
+    readings |= {number} & set(range(len(options))) if number is not None and not _have_numbers(names) else set()
+    if not readings and len(given) == 1 and given in letters.lower():
+        readings = {letters.lower().index(given)}
+    if len(readings) > 1:
+        ways = "its column, letter, number from 0 or text"
+        raise BadRecordError(f"{verb} {quote(given)}, which may mean several options: write another of {ways}")
+    return readings.pop() if readings else _refuse_option(given, number, len(options), names, verb)
+
+
+def _refuse_option(given: str, number: int | None, num_options: int, names: Sequence[str], verb: str) -> NoReturn:
+    """Refuse an answer that is no option; numbers that seem to be counted otherwise make all the others doubtful."""
+    last = num_options - 1
+    letter = string.ascii_uppercase[:num_options][-1]
+    if number in (0, last + 1) and _have_numbers(names):
+        known = ", ".join(map(quote, names[:30]))
+        raise WholeFileError(
+            f"{verb} {quote(given)}, but numbers are names of columns here: write {known}, or its text"
+        )
+    if number == last + 1:
+        advice = f"0 to {last} (one less in each record, if they begin with 1), A to {letter}, or its text"
+        raise WholeFileError(f"{verb} {quote(given)}, but numbers count from 0: write {advice}")
+    ways = ", ".join(map(quote, names[:30])) if _have_numbers(names) else f"A to {letter}, 0 to {last}"
+    raise BadRecordError(f"{verb} {quote(given)}, which is no option: write {ways}, or its text")
+
+
+def _have_numbers(names: Sequence[str]) -> bool:
+    return any(map(str.isdecimal, names))
 
 
 def _take(cells: Cells, name: str) -> Any:
@@ -179,30 +227,12 @@ def _make_choice(name: str, cells: Cells, columns: Columns, with_labels: bool, p
         options = tuple(take_text(value, column) for value, column in zip(values, columns.options, strict=True))
     if len(options) < 2:
         raise BadRecordError("has fewer than two options: add one")
+    right = _read_name(_take(cells, columns.label), columns.label) if with_labels else None
     return ChoiceExample(
         id=name,
         passage=take_text(_take(cells, columns.text), columns.text),
         question="" if columns.pair is None else take_text(_take(cells, columns.pair), columns.pair),
         options=options,
-        answer=_find_answer(_take(cells, columns.label), options, columns) if with_labels else None,
+        answer=None if right is None else find_option(right, options, columns),
         place=place,
     )
-
-
-def _find_answer(value: Any, options: tuple[str, ...], columns: Columns) -> int:
-    """Say which option is meant: by its column's name, its letter, its number from 0, or its text."""
-    given = _read_name(value, columns.label)
-    if len(columns.options) == len(options) and given in columns.options:
-        return columns.options.index(given)
-    letters = string.ascii_uppercase[: len(options)]
-    readings = {index for index, option in enumerate(options) if option.strip() == given}
-    readings |= {letters.index(given)} if len(given) == 1 and given in letters else set()
-    readings |= {int(given)} if given.isdecimal() and len(given) < 9 and int(given) < len(options) else set()
-    if len(readings) > 1:
-        raise BadRecordError(
-            f"has the answer {quote(given)}, which may mean several options: give the right one's letter"
-        )
-    if not readings:
-        numbers = f"{letters[0]} to {letters[-1]}, 0 to {len(options) - 1}"
-        raise BadRecordError(f"has the answer {quote(given)}, which is no option: write {numbers}, or its text")
-    return readings.pop()

@@ -23,7 +23,7 @@ __all__ = ["read_lines"]
 _MOST_BYTES = 64 << 20
 _FORMS = {
     "pair": "a text, a tab and the second text",
-    "questions": "a question, a tab and the text that may hold the answer",
+    "questions": "a context that may hold the answer, a tab and the question",
     "choice": "a passage, a question and two options at least, with tabs between them",
 }
 
@@ -67,7 +67,7 @@ def _from_text(task: Task, number: str, line: str, place: str) -> Example:
     if task.kind == "tagging":
         return TaggedExample(number, tuple(line.split()), place=place)
     if task.kind == "questions" and len(parts) == 2:
-        return QuestionExample(number, parts[0], parts[1], place=place)
+        return QuestionExample(number, question=parts[1], context=parts[0], place=place)
     if task.kind == "choice" and len(parts) >= 4:
         return ChoiceExample(number, parts[0], parts[1], tuple(parts[2:]), place=place)
     if task.kind not in ("questions", "choice") and not task.is_pair:

@@ -7,6 +7,7 @@ import csv
 import io
 import itertools
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,7 @@ from litebert.tasks.task import DataError, Example, Task
 __all__ = ["Row", "read_object", "read_rows"]
 
 _MAX_BYTES = 2_000_000_000
+_INDEX = re.compile("[0-9]{1,9}")
 _ID_KEYS = ("id", "index", "guid", "idx", "qid", "question_id")
 _ANSWER_KEYS = ("prediction", "predicted", "pred", "prediction_text")
 
@@ -101,6 +103,8 @@ def _read_table(task: Task, ids: set[str], file: Path) -> Iterator[Row]:
         id_column, column = (0 if len(names) == 2 else None), len(names) - 1
     else:
         raise DataError(f"{first[0]} must name the columns, among them id and prediction, as there are {len(names)}")
+    # Our own tables have probabilities: their options are indices, which a text need not be.
+    has_indices = task.kind == "choice" and key == "prediction" and "probabilities" in names
     for place, cells in rows if key is not None else itertools.chain([first], rows):
         if cells == [""] and len(names) > 1:
             continue
@@ -109,7 +113,8 @@ def _read_table(task: Task, ids: set[str], file: Path) -> Iterator[Row]:
         if key is not None:
             others = (number for number in range(len(names)) if number != id_column)
             _refuse_rival(task, place, key, {names[number]: cells[number] for number in others})
-        yield Row(place, None if id_column is None else cells[id_column], cells[column])
+        value = int(cells[column]) if has_indices and _INDEX.fullmatch(cells[column]) else cells[column]
+        yield Row(place, None if id_column is None else cells[id_column], value)
 
 
 def _read_cells(file: Path) -> Iterator[tuple[str, list[str]]]:

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from litebert.tasks.cells import find_option
 from litebert.tasks.prediction_files import Row, read_object, read_rows
+from litebert.tasks.records import BadRecordError
 from litebert.tasks.submissions import (
     NULL_ODDS,
     label_separator,
@@ -19,7 +21,7 @@ from litebert.tasks.submissions import (
     write_predictions,
     write_squad_predictions,
 )
-from litebert.tasks.task import ChoiceExample, DataError, Example, TaggedExample, Task
+from litebert.tasks.task import ChoiceExample, Columns, DataError, Example, TaggedExample, Task
 
 __all__ = [
     "Predictions",
@@ -152,7 +154,7 @@ def _parse_all(
         case "tagging":
             yield from (_parse_tags(example, row, look_up) for example, row in zip(examples, rows, strict=True))
         case "choice":
-            yield from (_parse_index(example, row) for example, row in zip(examples, rows, strict=True))
+            yield from (_parse_option(task, example, row) for example, row in zip(examples, rows, strict=True))
 
 
 def _parse_label_text(row: Row) -> str:
@@ -188,20 +190,19 @@ def _parse_number(row: Row) -> float:
     return number
 
 
-def _parse_index(example: Example, row: Row) -> int:
-    """An index from 0 or, as RACE writes it, a letter from A."""
+def _parse_option(task: Task, example: Example, row: Row) -> int:
+    """An index from 0, as we write it ourselves, or a text that is read as the right answer in a table is."""
     assert isinstance(example, ChoiceExample)
-    text = str(row.value).strip()
-    if len(text) == 1 and "A" <= text.upper() <= "Z":
-        index = ord(text.upper()) - ord("A")
-    else:
-        index = int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else -1
-    if not 0 <= index < len(example.options):
+    if isinstance(row.value, int) and not isinstance(row.value, bool):
         last = len(example.options) - 1
-        raise DataError(
-            f"{row.place} predicts {text[:80]!r}, which is no option: give 0 to {last}, or A to {chr(ord('A') + last)}"
-        )
-    return index
+        if not 0 <= row.value <= last:
+            raise DataError(f"{row.place} predicts {row.value}, which is no option: numbers count from 0 to {last}")
+        return row.value
+    text = str(_expect(row, str, "an option"))
+    try:
+        return find_option(text, example.options, task.columns or Columns(), "predicts")
+    except BadRecordError as error:
+        raise DataError(f"{row.place} {error}") from None
 
 
 def _expect(row: Row, type_: type, what: str) -> Any:

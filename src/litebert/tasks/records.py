@@ -9,7 +9,7 @@ import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from litebert.tasks.task import DataError
 from litebert.text.cleanup import mend
@@ -22,6 +22,7 @@ __all__ = [
     "BadRecordError",
     "KnownFlawError",
     "Sieve",
+    "WholeFileError",
     "check_width",
     "find_column",
     "load_json",
@@ -41,6 +42,8 @@ _MAX_RECORD_BYTES = 64 << 20
 _COMPRESSIONS = {".gz": "gz", ".zst": "zst"}
 _NOT_UTF8 = "is not UTF-8: convert the file (iconv -t UTF-8, with -f LATIN1, UTF-16 or whatever it is)"
 _SKIP = "or pass --skip-bad to leave such records out and count them"
+_MARKS = {b"\xff\xfe\0\0": "UTF-32", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
+"""How text begins that says which other encoding it has."""
 
 RecordT = TypeVar("RecordT")
 ExampleT = TypeVar("ExampleT")
@@ -54,6 +57,10 @@ class KnownFlawError(BadRecordError):
     """A bad record that an official file is known to hold: it is counted, and never ends the reading."""
 
 
+class WholeFileError(BadRecordError):
+    """A bad record which shows that the others are not meant as they are read: it is never passed over."""
+
+
 class Sieve:
     """Holds back the bad records of a file: the first one ends the reading, or all of them are counted."""
 
@@ -64,8 +71,12 @@ class Sieve:
     def refuse(self, where: str, reason: str) -> None:
         """Count a bad record, or raise it."""
         if not self.skip_bad:
-            raise DataError(f"{self.file}, {where}, {reason}, {_SKIP}")
+            self.stop(where, f"{reason}, {_SKIP}")
         self.num_skipped += 1
+
+    def stop(self, where: str, reason: str) -> NoReturn:
+        """Raise what makes the whole file unusable, whether or not bad records are to be left out."""
+        raise DataError(f"{self.file}, {where}, {reason}")
 
     def sift(
         self, records: Iterable[tuple[str, RecordT]], make: Callable[[str, RecordT, str], ExampleT | None]
@@ -83,6 +94,8 @@ class Sieve:
             except KnownFlawError:
                 self.num_skipped += 1
                 continue
+            except WholeFileError as error:
+                self.stop(where, str(error))
             except BadRecordError as error:
                 self.refuse(where, str(error))
                 continue
@@ -105,7 +118,7 @@ def suffix_of(file: Path) -> str:
 
 def read_lines(sieve: Sieve) -> Iterator[bytes | None]:
     """Give the lines of a file, unpacked, without a byte order mark; None for one that is too long to be kept."""
-    return split_lines(cut_between_characters(_read_blocks(sieve)), _MAX_RECORD_BYTES)
+    return split_lines(cut_between_characters(_refuse_marked(sieve)), _MAX_RECORD_BYTES)
 
 
 def read_rows(sieve: Sieve, *, is_csv: bool, has_header: bool = True) -> Iterator[tuple[str, list[str]]]:
@@ -119,9 +132,10 @@ def read_rows(sieve: Sieve, *, is_csv: bool, has_header: bool = True) -> Iterato
     for cells in _parse_csv(lines) if is_csv else _split_at_tabs(lines):
         where, fault = f"line {lines.first}", lines.fault
         if isinstance(cells, str):
-            fault, cells = cells, []
+            separator = _explain_separator(lines.record, sieve.file) if is_first else ""
+            fault, cells = f"has no commas between its cells: {separator}" if separator else cells, []
         if fault:
-            Sieve(sieve.file).refuse(where, fault) if is_first else sieve.refuse(where, fault)
+            sieve.stop(where, fault) if is_first else sieve.refuse(where, fault)
         elif cells:
             is_first = False
             yield where, cells
@@ -155,6 +169,11 @@ class _Lines:
         except UnicodeDecodeError:
             self.fault = _NOT_UTF8
             return line.decode("utf-8", "replace")
+
+    @property
+    def record(self) -> str:
+        """The first line of this record, as well as it can be shown."""
+        return (self._given[0] or b"").decode("utf-8", "replace") if self._given else ""
 
     def begin_record(self) -> None:
         self.first, self.fault = self._last + 1, ""
@@ -206,7 +225,7 @@ def read_objects(sieve: Sieve) -> Iterator[tuple[str, dict[str, Any]]]:
     kind = "json" if suffix_of(sieve.file) == ".json" else "jsonl"
     options = ReadOptions(max_record_bytes=_MAX_RECORD_BYTES)
     try:
-        for where, _, value in read_records(_read_blocks(sieve), kind, options, None):
+        for where, _, value in read_records(_refuse_marked(sieve), kind, options, None):
             if isinstance(value, Bad):
                 sieve.refuse(where, value.reason)
             elif not isinstance(value, dict):
@@ -229,21 +248,38 @@ def load_json(sieve: Sieve) -> Any:
     try:
         return json.loads(data.decode(), parse_constant=refuse, strict=False)
     except UnicodeDecodeError:
-        raise BadRecordError(_NOT_UTF8) from None
+        raise BadRecordError(_explain_mark(data) or _NOT_UTF8) from None
     except json.JSONDecodeError as error:
         raise BadRecordError(f"is not valid JSON (line {error.lineno}: {error.msg}): mend it") from None
     except (ValueError, RecursionError):
         raise BadRecordError("is not valid JSON (nested too deeply or too large): mend it") from None
 
 
+def _refuse_marked(sieve: Sieve) -> Iterator[bytes]:
+    """Give the blocks of a file, unless its mark says that none of its lines can be read as UTF-8."""
+    for number, block in enumerate(_read_blocks(sieve)):
+        if number == 0 and (fault := _explain_mark(block)):
+            sieve.stop("line 1", fault)
+        yield block
+
+
+def _explain_mark(data: bytes) -> str:
+    name = next((name for mark, name in _MARKS.items() if data.startswith(mark)), "")
+    return f"is not UTF-8 but {name}: convert the file (iconv -f {name} -t UTF-8)" if name else ""
+
+
 def _read_blocks(sieve: Sieve) -> Iterator[bytes]:
+    """Give a file unpacked; one that is damaged can be read in part, if any part of it can."""
+    is_begun = False
     compression = _COMPRESSIONS.get(sieve.file.suffix.lower(), "")
     try:
         with open(sieve.file, "rb", buffering=0) as file:
-            yield from DECOMPRESS[compression](iter(lambda: file.read(BLOCK), b""))
+            for block in DECOMPRESS[compression](iter(lambda: file.read(BLOCK), b"")):
+                is_begun = is_begun or bool(block)
+                yield block
     except DamagedError as error:
-        if not sieve.skip_bad:
-            advice = "get the file again, or pass --skip-bad to go on with what can be read"
+        if not sieve.skip_bad or not is_begun:
+            advice = "get the file again" + (", or pass --skip-bad to go on with what can be read" if is_begun else "")
             raise DataError(f"{sieve.file} {error}: {advice}") from None
         sieve.num_skipped += 1
     except (OSError, ValueError) as error:
@@ -258,14 +294,26 @@ def find_column(header: Sequence[str], name: str, file: Path, where: str) -> int
     if name in header:
         raise DataError(f"{file}, {where}, has {header.count(name)} columns named {name!r}: rename all but one")
     there = ", ".join(map(quote, header[:30]))
-    advice = "name one that is there, or give the file a header"
+    separator = _explain_separator(header[0], file) if len(header) == 1 else ""
+    advice = separator or "name one that is there, or give the file a header"
     raise DataError(f"{file}, {where}, has no column {name!r} (there are: {there}): {advice}")
+
+
+def _explain_separator(line: str, file: Path) -> str:
+    """Say what seems to stand between the names of a header instead of what should, and what to do about it."""
+    is_csv = suffix_of(file) == ".csv"
+    if is_csv and "\t" in line.strip():
+        return "it seems to be separated by tabs, so name the file .tsv"
+    if "," in line:
+        return "" if is_csv else "it seems to be separated by commas, so name the file .csv"
+    return "it seems to be separated by ';', so write commas, or tabs into a .tsv" if ";" in line else ""
 
 
 def check_width(cells: Sequence[str], width: int) -> None:
     """Refuse a row that has not as many cells as the header: nobody knows which one is missing."""
     if len(cells) != width:
-        raise BadRecordError(f"has {len(cells)} cells instead of {width}: mend it")
+        cells_there = "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
+        raise BadRecordError(f"has {cells_there} instead of {width}: mend it")
 
 
 def take_text(value: object, name: str, *, may_be_empty: bool = False) -> str:

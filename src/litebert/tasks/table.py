@@ -5,6 +5,7 @@ its labels. What is wrong is said in one sentence with file and line.
 """
 
 import itertools
+import math
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -35,6 +36,7 @@ _OBJECTS = (".jsonl", ".ndjson", ".json")
 _READABLE = ".csv, .tsv, .jsonl or .json (sentences with tags also .conll), each also with .gz or .zst"
 _NUM_LOOKED_AT = 1000
 _MOST_LABELS = 100_000
+_MOSTLY = 0.9
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 _BETWEEN_CELLS = re.compile(r"[ \t]+")
 _METRICS: dict[Kind, tuple[str, ...]] = {
@@ -82,7 +84,8 @@ def read_table(
         make = example_maker(kind, columns, with_labels, labels)
         examples = sieve.sift(_read_cells(sieve, wanted_columns(kind, columns, with_labels)), make)
     if not examples:
-        skipped = f" ({sieve.num_skipped:,} bad ones left out)" if sieve.num_skipped else ""
+        bad_ones = "1 bad one" if sieve.num_skipped == 1 else f"{sieve.num_skipped:,} bad ones"
+        skipped = f" ({bad_ones} left out)" if sieve.num_skipped else ""
         raise DataError(f"{file} has no examples that can be used{skipped}: add some")
     return Table(examples, sieve.num_skipped)
 
@@ -185,8 +188,8 @@ def _split_line(line: bytes | None) -> tuple[list[str], str]:
 def guess_kind(file: Path, columns: Columns) -> Kind:
     """Say which kind of task a file is for, by its name, the named columns and its first thousand labels.
 
-    Numbers are taken for scores only if some of them are no integers; several labels in a cell have to be asked for,
-    unless they are a list in JSON.
+    Numbers are taken for scores only if some of them are no integers, and then even if a few labels are none, so that
+    these are noticed; several labels in a cell have to be asked for, unless they are a list in JSON.
     """
     if suffix_of(file) in _CONLL:
         return "tagging"
@@ -199,10 +202,11 @@ def guess_kind(file: Path, columns: Columns) -> Kind:
     looked_at = [(cells.get(columns.text), cells[columns.label]) for _, cells in records if columns.label in cells]
     if any(isinstance(label, list) for _, label in looked_at):
         return "tagging" if any(isinstance(text, list) for text, _ in looked_at) else "multi-label"
-    numbers = [read_number(label) for _, label in looked_at]
+    labels = [label for _, label in looked_at if label is not None and str(label).strip()]
+    numbers = [read_number(label, may_be_infinite=True) for label in labels]
     known = [number for number in numbers if number is not None]
-    has_fractions = any(not number.is_integer() for number in known)
-    return "regression" if has_fractions and len(known) == len(numbers) else "classification"
+    has_fractions = any(math.isfinite(number) and not number.is_integer() for number in known)
+    return "regression" if has_fractions and len(known) >= _MOSTLY * len(labels) else "classification"
 
 
 def _is_squad(file: Path) -> bool:
