@@ -14,6 +14,7 @@ from litebert.corpus.corpus import Corpus
 from litebert.model.model import Model
 from tests.commands import run, start
 from tests.corpus.conftest import make_documents, write_documents
+from tests.lab.test_run_report import begin as begin_tuning
 
 SMALL = ("--length", 32, "--batch", 4, "--set", "held_out_rows=32", "--set", "model.num_layers=2")
 
@@ -102,6 +103,18 @@ def test_a_report_can_be_drawn_at_any_time(finished: Path, tmp_path: Path) -> No
     assert "What it fills in" not in (tmp_path / "page.html").read_text(encoding="utf-8")
     missing = run("report", tmp_path)
     assert (missing.returncode, missing.stderr.count("\n")) == (1, 1)
+
+
+def test_a_report_of_a_fine_tuning_run(tmp_path: Path) -> None:
+    folder = begin_tuning(tmp_path / "run")
+    done = run("report", folder)
+    assert (done.returncode, done.stdout) == (0, f"{folder / 'report.html'}\n"), done.stderr
+    assert "Task colours" in (folder / "report.html").read_text(encoding="utf-8")
+    (folder / "report.html").write_text("the full one")
+    refused = run("report", folder)
+    assert (refused.returncode != 0, refused.stderr.count("\n")) == (True, 1)
+    assert str(folder / "report.html") in refused.stderr
+    assert (folder / "report.html").read_text() == "the full one"
 
 
 @pytest.mark.parametrize(

@@ -132,6 +132,13 @@ def test_a_run_is_called_by_its_folder(tmp_path: Path) -> None:
         assert f"<h1>Pretraining run {name}</h1>" in render_report(read_run(write_run(folder, [])))
 
 
+def test_a_single_step_makes_no_curve(tmp_path: Path) -> None:
+    text = Page(render(tmp_path, [step(10), evaluation(10)])).text
+    assert "Too few steps for a curve." in text
+    assert "Too few evaluations for a curve." in text
+    assert "The thin line" not in text
+
+
 def test_a_killed_run_says_how_to_go_on(tmp_path: Path) -> None:
     run = read_run(write_run(tmp_path / "run", normal_rows()[:-1], tail='{"kind": "step", "st'))
     assert (run.state, run.num_damaged, run.last["step"]) == ("running or cut off", 0, 400)
@@ -282,6 +289,9 @@ def test_wrong_folders_are_explained(tmp_path: Path) -> None:
     with pytest.raises(FolderError, match="is no folder; name a folder"):
         read_run(tmp_path / "nowhere")
     with pytest.raises(FolderError, match=r"has no run\.json; name a folder"):
+        read_run(tmp_path)
+    write_run(tmp_path / "seed-1", [])
+    with pytest.raises(FolderError, match=r"holds runs in folders; name one, such as .*seed-1"):
         read_run(tmp_path)
     with pytest.raises(FolderError, match="not a pretraining run"):
         read_run(write_run(tmp_path / "other", [], about={"kind": "something else"}))

@@ -82,6 +82,7 @@ def chosen() -> tuple[Task, Sequence[Example], Answers]:
 
 
 KINDS = [classified, labelled, numbered, tagged, asked, chosen]
+KINDS_OF_ROWS = ("step", "evaluation")
 
 
 def write(folder: Path, task: Task, examples: Sequence[Example], answers: Answers, **options: Any) -> str:
@@ -166,6 +167,16 @@ def test_numbers_have_the_farthest_first(tmp_path: Path) -> None:
     assert [row[0] for row in rows] == ["n2", "n0", "n1"]
     assert rows[0][2:] == ["0.750", "5.000"]
     assert "Predicted against given scores" in content
+    assert "nearly the same" not in content
+
+
+@pytest.mark.parametrize(("scale", "is_told"), [(0.04, True), (0.06, False), (0.0, True)])
+def test_a_model_that_gives_all_the_same_score_is_told_so(tmp_path: Path, scale: float, is_told: bool) -> None:
+    task, examples, _ = numbered()
+    golds = [example.label for example in examples if isinstance(example, TextExample)]
+    said: list[Any] = [2.5 + scale * (gold - 2.5) for gold in golds if isinstance(gold, float)]
+    text = Page(write(tmp_path / "x", task, examples, Answers(said, [{}] * 4))).text
+    assert (f"nearly the same for every text, {min(said):.3f} to {max(said):.3f}" in text) == is_told
 
 
 def test_tags_by_type(tmp_path: Path) -> None:
@@ -191,6 +202,24 @@ def test_questions_by_length_and_by_odds(tmp_path: Path) -> None:
     assert ">threshold</text>" in content
     assert [row[0] for row in tables["Worst mistakes"][1:]] == ["q3", "q1"]
     assert tables["Worst mistakes"][1][2:] == ["Rome 62.5 %null odds 0.250", "no answer"]
+
+
+@pytest.mark.parametrize(
+    ("threshold", "words"),
+    [
+        (-50.0, "Beyond the threshold, -50.000, the model says that there is no answer. It answers none of the 4"),
+        (50.0, "It answers all of the 4 questions. The threshold lies right of the chart."),
+        (0.0, "It answers 2 of the 4 questions."),
+    ],
+)
+def test_a_threshold_beyond_the_chart_is_told(tmp_path: Path, threshold: float, words: str) -> None:
+    task, examples, answers = asked()
+    scores = {"f1": 0.5, "threshold": threshold}
+    content = write_task_report(tmp_path, task, examples, answers, scores).read_text(encoding="utf-8")
+    assert words in content
+    assert (">threshold</text>" in content) == (threshold == 0)
+    assert ("left of the chart" in content) == (threshold == -50)
+    assert ("right of the chart" in content) == (threshold == 50)
 
 
 def test_choices_by_group_and_position(tmp_path: Path) -> None:
@@ -255,6 +284,29 @@ def test_a_run_shows_how_it_went(tmp_path: Path) -> None:
 def test_a_run_that_learnt_nothing_is_told_so(tmp_path: Path) -> None:
     folder = begin_run(tmp_path / "run", baselines={"majority": {"accuracy": 0.75}})
     assert "No better than the most frequent answer alone" in write(folder, *classified())
+
+
+def test_a_single_step_makes_no_curve(tmp_path: Path) -> None:
+    folder = begin_run(tmp_path / "run")
+    lines = (folder / "metrics.jsonl").read_text().splitlines(keepends=True)
+    (folder / "metrics.jsonl").write_text("".join(lines[:2]) + '{"kind": "evaluation", "step": 10, "accuracy": 0.5}\n')
+    text = Page(write(folder, *classified())).text
+    assert "Too few steps for a curve." in text
+    assert "Too few evaluations for a curve." in text
+    assert "The thin line" not in text
+
+
+def test_steps_are_counted_in_whole_numbers(tmp_path: Path) -> None:
+    folder = begin_run(tmp_path / "run")
+    rows = [{"kind": kind, "step": step, "loss": 1, "accuracy": 0.5} for step in (7, 8) for kind in KINDS_OF_ROWS]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    content = write(folder, *classified())
+    for title in ("Training loss", "Score while training"):
+        figure = content.split(f"<h3>{title}</h3>")[1].split("</figure>")[0]
+        below = re.findall(
+            r">([^<]*)</text>", figure.split('id="' + title.lower().replace(" ", "-") + "-matplotlib")[1]
+        )
+        assert below[: below.index("steps")] == ["7", "8"]
 
 
 def test_other_folders_have_no_curves(tmp_path: Path) -> None:
@@ -392,6 +444,15 @@ def test_a_comparison_in_three_forms(tmp_path: Path) -> None:
     lines = render_comparison_markdown(LADDER, "accuracy").splitlines()
     assert lines[2] == "| majority (always the same) | 50.0 % | – | \\< 1 s | 100 B |  |"
     assert len({line.count(" |") for line in lines}) == 1
+
+
+def test_all_that_tie_have_won(tmp_path: Path) -> None:
+    for score_name, won in (("accuracy", ["b", "<c>", "d"]), ("mse", ["a"])):
+        rows = [{"name": name, "score": score} for name, score in (("a", 0.5), ("b", 1.0), ("<c>", 1.0), ("d", 1.0))]
+        content = write_comparison(tmp_path / "c.html", "x", rows, score_name).read_text(encoding="utf-8")
+        assert content.count("<span class=right>") == len(won)
+        best = "Best: b, <c> and d, with 100.0 %." if len(won) > 1 else "Best: a, with 0.500."
+        assert best in Page(content).text
 
 
 def test_a_comparison_of_anything(tmp_path: Path) -> None:

@@ -28,7 +28,12 @@ from litebert.training.state import CheckpointStore, TrainingState
 from tests.conftest import small_config
 
 ROOT = Path(__file__).parents[2]
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
+ENVIRONMENT = {
+    **os.environ,
+    "OMP_NUM_THREADS": "1",
+    "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}",
+    "HF_HUB_OFFLINE": "1",
+}
 
 
 def tiny_run(

@@ -206,13 +206,20 @@ def _conclude(out: Path, corpus: Path, outcome: "Outcome", pairs: str, as_json: 
 
 @app.command(epilog="Example:  litebert report my-run")
 def report(
-    folder: Annotated[Path, typer.Argument(help="The folder of a run, finished or not.", metavar="RUN")],
+    folder: Annotated[
+        Path, typer.Argument(help="A run of pretraining or fine-tuning, finished or not.", metavar="RUN")
+    ],
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="The page to write; RUN/report.html if not given.")
     ] = None,
-    samples: Annotated[bool, typer.Option(help="Show samples of held-out text, and what the model fills in.")] = True,
+    samples: Annotated[
+        bool, typer.Option(help="Pretraining: show samples of held-out text, and what is filled in.")
+    ] = True,
 ) -> None:
-    """Write one self-contained HTML page about a run: curves, figures, samples, what went wrong, settings."""
+    """Write one self-contained HTML page about a run: curves, figures, samples, what went wrong, settings.
+
+    A finished fine-tuning run has a fuller page already, which this does not overwrite.
+    """
     from litebert.lab.report import write_report
 
     typer.echo(f"{write_report(folder, out, samples)}")

@@ -26,10 +26,13 @@ __all__ = [
     "ORANGE",
     "Chart",
     "begin_chart",
+    "count_steps",
     "draw_charts",
     "drawing",
+    "excuse_chart",
     "finish_chart",
     "format_share",
+    "has_curve",
     "is_known",
     "limit_values",
     "mark_levels",
@@ -135,8 +138,11 @@ def _draw_loss(steps: Sequence[Row], evaluations: Sequence[Row]) -> Chart | None
     key = "words_loss" if any("words_loss" in row for row in steps) else "loss"
     across = "tokens" if any("tokens" in row for row in steps) else "step"
     trained, held_out = take_points(steps, across, key), take_points(evaluations, across, "words_loss")
-    if not any(map(is_known, trained)) and not any(map(is_known, held_out)):
+    title = "Loss on hidden words" if key == "words_loss" else "Loss"
+    if not any(map(is_known, trained + held_out)):
         return None
+    if not has_curve(trained) and not has_curve(held_out):
+        return excuse_chart(title, "steps")
     figure, axes = begin_chart()
     if trained:
         plot_noisy(axes, trained, "training")
@@ -147,11 +153,11 @@ def _draw_loss(steps: Sequence[Row], evaluations: Sequence[Row]) -> Chart | None
     axes.legend(loc="best")
     axes.set_xlabel("tokens seen in training" if across == "tokens" else "steps")
     axes.set_ylabel("loss (nats per hidden word)" if key == "words_loss" else "loss (nats)")
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda count, _: format_count(count)))
+    count_steps(axes)
     caption = "The thin line is what single steps gave, the thick one is smoothed."
     if several:
         caption += " Upright lines: a new stage, with its depth × length."
-    return finish_chart(figure, "Loss on hidden words" if key == "words_loss" else "Loss", caption)
+    return finish_chart(figure, title, caption)
 
 
 def _draw_accuracy(
@@ -160,6 +166,8 @@ def _draw_accuracy(
     points = take_points(evaluations, "seconds", key, clock.seconds)
     if not any(map(is_known, points)):
         return None
+    if not has_curve(points):
+        return excuse_chart(title, "evaluations")
     figure, axes = begin_chart()
     plot_points(axes, points, ORANGE)
     values = [value for _, value in filter(is_known, points)] + list(guessers.values())
@@ -177,7 +185,7 @@ def _draw_steps(
     steps: Sequence[Row], key: str, title: str, form: Callable[[float, int | None], str], clock: _Clock
 ) -> Chart | None:
     points = take_points(steps, "seconds", key, clock.seconds)
-    if not any(map(is_known, points)):
+    if not has_curve(points):
         return None
     figure, axes = begin_chart()
     if key == "learning_rate":
@@ -215,6 +223,22 @@ def _split(points: Points) -> tuple[list[float], list[float]]:
 def is_known(point: tuple[float, float]) -> bool:
     """Whether a point has a value."""
     return math.isfinite(point[1])
+
+
+def has_curve(points: Points) -> bool:
+    """Whether there are two values at least: a chart of a single one shows nothing that a figure does not."""
+    return sum(map(is_known, points)) > 1
+
+
+def excuse_chart(title: str, what: str) -> Chart:
+    """What stands in the place of a chart that there are too few steps or evaluations for."""
+    return Chart(title, f"Too few {what} for a curve.", "")
+
+
+def count_steps(axes: Axes) -> None:
+    """Let the axis below count steps or tokens, of which there are no halves."""
+    axes.xaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 5, 10], integer=True))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda count, _: format_count(count)))
 
 
 def _choose_marker(points: Points) -> str:

@@ -47,14 +47,15 @@ def write_comparison(out: Path, title: str, rows: list[dict[str, Any]], score_na
     ]
     best = _find_best(numbers, score_name)
     body = []
-    for place, (row, cells) in enumerate(zip(rows, _fill_cells(rows, score_name), strict=True)):
+    for row, cells in zip(rows, _fill_cells(rows, score_name), strict=True):
         about = f"<small>{escape(_say(row, 'explanation'))}</small>" if _say(row, "explanation") else ""
-        score = f"<span class=right>{escape(cells[1])}</span>" if place == best else escape(cells[1])
+        score = f"<span class=right>{escape(cells[1])}</span>" if cells[1] == best else escape(cells[1])
         body.append([f"<bdi>{escape(cells[0])}</bdi>{about}", score, *map(escape, cells[2:])])
     head = [escape(name) for name in _name_columns(rows, score_name)]
     explanation = f": {METRICS[score_name]}" if score_name in METRICS else ""
     parts = [
         f"<p>{escape(score_name + explanation)}</p>",
+        _name_best(rows, score_name, best),
         render_charts([draw_comparison(bars, score_name)]),
         "<h2>In figures</h2>",
     ]
@@ -131,10 +132,21 @@ def _format_range(known: Mapping[str, float], score_name: str) -> str:
     return f"{least.removesuffix(' %')} to {most}"
 
 
-def _find_best(numbers: Sequence[Mapping[str, float]], score_name: str) -> int | None:
-    places = [place for place, known in enumerate(numbers) if "score" in known]
-    sign = -1 if score_name in ("mse", "mae") else 1
-    return max(places, key=lambda place: sign * numbers[place]["score"], default=None)
+def _find_best(numbers: Sequence[Mapping[str, float]], score_name: str) -> str | None:
+    """The best score as it is shown: those that look the same to a reader have won together."""
+    scores = [known["score"] for known in numbers if "score" in known]
+    choose = min if score_name in ("mse", "mae") else max
+    return format_score(score_name, choose(scores)) if scores else None
+
+
+def _name_best(rows: Rows, score_name: str, best: str | None) -> str:
+    """Say in a line who has won."""
+    if best is None:
+        return ""
+    won = [cells[0] for cells in _fill_cells(rows, score_name) if cells[1] == best]
+    names = [f"<bdi>{escape(name)}</bdi>" for name in won]
+    together = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
+    return f"<p>Best: <b>{together}</b>, with {escape(best)}.</p>"
 
 
 def _say(row: Mapping[str, Any], key: str) -> str:

@@ -1,6 +1,7 @@
-"""The report of a pretraining run: one HTML file that needs nothing else, no network and no script.
+"""The report of a run: one HTML file that needs nothing else, no network and no script.
 
-It is made of what the run left in its folder, also while the run goes on or after it was killed.
+It is made of what the run left in its folder, also while the run goes on or after it was killed. Pretraining is drawn
+here, fine-tuning by `litebert.lab.task_report`.
 """
 
 import math
@@ -35,11 +36,15 @@ _GUESSERS = {"unigram": "always the most frequent word", "ngram": "n-gram guesse
 
 def read_run(folder: Path) -> Run:
     """Read the folder of a pretraining run, finished or not."""
-    return run_folder.read_run(folder, "pretraining", "litebert pretrain")
+    return run_folder.read_run(folder, "pretraining", "litebert pretrain", "litebert finetune")
 
 
 def write_report(folder: Path, out: Path | None = None, samples: bool = True) -> Path:
     """Write the report of a run, whole or not at all, and say where: `report.html` in its folder, unless told."""
+    if run_folder.read_kind(folder) == "fine-tuning":
+        from litebert.lab.task_report import write_run_report
+
+        return write_run_report(folder, out)
     content = render_report(read_run(folder), samples)
     return write_page(folder / "report.html" if out is None else out, content)
 

@@ -15,7 +15,7 @@ from litebert.folders import read_json
 from litebert.lab.page import escape, finite_numbers, render_table, show
 from litebert.lab.quantities import format_count, format_duration
 
-__all__ = ["RUN_FILE", "Run", "name_run", "read_run", "render_events", "render_progress", "render_shape"]
+__all__ = ["RUN_FILE", "Run", "name_run", "read_kind", "read_run", "render_events", "render_progress", "render_shape"]
 
 RUN_FILE = "run.json"
 Row = dict[str, float]
@@ -55,17 +55,28 @@ class Run:
         return part if isinstance(part, dict) else {}
 
 
-def read_run(folder: Path, kind: str, command: str) -> Run:
+def read_kind(folder: Path) -> str:
+    """What kind of run a folder holds: `pretraining` or `fine-tuning`; nothing if it does not say."""
+    path = folder / RUN_FILE
+    kind = read_json(path).get("kind") if path.exists() else None
+    return str(kind or "").removeprefix("litebert ")
+
+
+def read_run(folder: Path, kind: str, *commands: str) -> Run:
     """Read the folder of a run, finished or not; steps that were done again after a resumption replace the old ones.
 
-    A folder of another kind of run is refused, and the command named that writes the wanted kind.
+    A folder of another kind of run is refused, and the commands named that write the wanted kind.
     """
+    advice = f"name a folder that {' or '.join(f'`{command}`' for command in commands)} wrote"
     if not (folder / RUN_FILE).exists():
+        inner = sorted(path.parent for path in folder.glob(f"*/{RUN_FILE}"))
+        if inner:
+            raise FolderError(f"{folder} has no {RUN_FILE} but holds runs in folders; name one, such as {inner[0]}")
         problem = f"has no {RUN_FILE}" if folder.is_dir() else "is no folder"
-        raise FolderError(f"{folder} {problem}; name a folder that `{command}` wrote")
+        raise FolderError(f"{folder} {problem}; {advice}")
     run = Run(folder, read_json(folder / RUN_FILE))
     if run.about.get("kind", f"litebert {kind}") != f"litebert {kind}":
-        raise FolderError(f"{folder} is not a {kind} run; name a folder that `{command}` wrote")
+        raise FolderError(f"{folder} is not a {kind} run; {advice}")
     stride, count, latest = 1, 0, Row()
     for line in _read_lines(run, folder / "metrics.jsonl"):
         row, what = finite_numbers(line), line.get("kind")

@@ -1,22 +1,24 @@
 """Where a model is right and where it errs, as fits the kind of task: tables and charts for a report."""
 
+import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from litebert.lab.page import escape, is_finite, render_charts, render_table
+from litebert.lab.page import escape, format_score, is_finite, render_charts, render_table
 from litebert.lab.task_cases import Case, choose_threshold_of, find_probability, measure_error
 from litebert.lab.task_charts import draw_calibration, draw_histograms, draw_scatter
 from litebert.tasks.metrics import find_chunks
 from litebert.tasks.squad_metrics import score_answer
 from litebert.tasks.task import ChoiceExample, QuestionExample, Task
 
-__all__ = ["measure_calibration", "render_breakdown"]
+__all__ = ["measure_calibration", "render_breakdown", "render_constancy"]
 
 _MOST_LABELS = 20  # of a matrix
 _MOST_PAIRS = 20
 _MOST_ROWS = 100
 _NUM_BINS = 10
+_LEAST_SPREAD = 0.05  # of predictions, as a share of that of the given scores
 _LONGEST_NAME = 40
 _BLUE, _ORANGE = "61,127,217", "224,123,40"
 _ANSWER_LENGTHS = ((1, 1), (2, 2), (3, 4), (5, 8), (9, None))
@@ -165,14 +167,29 @@ def _render_numbers(cases: Sequence[Case]) -> str:
     return "<h2>Predicted and given scores</h2>\n" + render_charts([scatter, histogram]) if pairs else ""
 
 
+def render_constancy(task: Task, cases: Sequence[Case]) -> str:
+    """A warning, if a model gives every text the same score: a correlation, which knows no scale, does not show it."""
+    pairs = [(case.gold, case.answer) for case in cases if is_finite(case.gold) and is_finite(case.answer)]
+    if task.kind != "regression" or not pairs:
+        return ""
+    golds, answers = ([float(pair[column]) for pair in pairs] for column in (0, 1))
+    if statistics.pstdev(answers) >= _LEAST_SPREAD * statistics.pstdev(golds):
+        return ""
+    least, most, low, high = (format_score("mse", end(values)) for values in (answers, golds) for end in (min, max))
+    return (
+        f"<p class=open>It says nearly the same for every text, {least} to {most}, where the given scores go from "
+        f"{low} to {high}: a correlation does not show that.</p>"
+    )
+
+
 def _render_questions(task: Task, cases: Sequence[Case], scores: dict[str, float]) -> str:
     parts = []
     if task.has_unanswerable and any(case.null_odds is not None for case in cases):
         groups: dict[str, list[float]] = {"has an answer": [], "has none": []}
         for case in cases:
             groups["has an answer" if case.gold else "has none"] += [] if case.null_odds is None else [case.null_odds]
-        caption = "Beyond the threshold the model says that there is no answer."
         threshold = choose_threshold_of(scores)
+        caption = "" if threshold is None else _describe_threshold([*groups.values()], threshold)
         chart = draw_histograms("Odds that there is no answer", groups, "null odds", caption, threshold)
         parts += ["<h2>Does the context hold an answer?</h2>", render_charts([chart])]
     answered = [case for case in cases if case.gold]
@@ -182,6 +199,17 @@ def _render_questions(task: Task, cases: Sequence[Case], scores: dict[str, float
         by_answer.append(("no answer", [case for case in cases if not case.gold]))
     parts += ["<h2>By words of the right answer</h2>", _render_f1(task, by_answer)] if by_answer else []
     return "\n".join([*parts, "<h2>By words of the context</h2>", _render_f1(task, by_context)])
+
+
+def _describe_threshold(groups: Sequence[Sequence[float]], threshold: float) -> str:
+    """What a threshold makes of the odds: the chart may not reach as far as where it is."""
+    odds = [value for group in groups for value in group]
+    num_answered = sum(value <= threshold for value in odds)
+    answered = {0: "none", len(odds): "all"}.get(num_answered, f"{num_answered:,}")
+    return (
+        f"Beyond the threshold, {format_score('threshold', threshold)}, the model says that there is no answer. "
+        f"It answers {answered} of the {len(odds):,} questions."
+    )
 
 
 def _count_context(case: Case) -> int:

@@ -11,8 +11,11 @@ from litebert.lab.charts import (
     ORANGE,
     Chart,
     begin_chart,
+    count_steps,
     drawing,
+    excuse_chart,
     finish_chart,
+    has_curve,
     is_known,
     limit_values,
     mark_levels,
@@ -48,12 +51,14 @@ def _draw_loss(steps: Sequence[Row]) -> Chart | None:
     points = take_points(steps, "step", "loss")
     if not any(map(is_known, points)):
         return None
+    if not has_curve(points):
+        return excuse_chart("Training loss", "steps")
     figure, axes = begin_chart()
     plot_noisy(axes, points)
     limit_values(axes, [value for _, value in points], from_zero=True)
     axes.set_xlabel("steps")
     axes.set_ylabel("training loss")
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda count, _: format_count(count)))
+    count_steps(axes)
     return finish_chart(figure, "Training loss", "The thin line is what single steps gave, the thick one is smoothed.")
 
 
@@ -62,6 +67,8 @@ def _draw_score(evaluations: Sequence[Row], score: str, levels: Mapping[str, flo
     points = take_points([*evaluations[:-1:every], *evaluations[-1:]], "step", score)
     if not any(map(is_known, points)):
         return None
+    if not has_curve(points):
+        return excuse_chart("Score while training", "evaluations")
     figure, axes = begin_chart()
     plot_points(axes, points, ORANGE)
     values = [value for _, value in filter(is_known, points)] + list(levels.values())
@@ -71,7 +78,7 @@ def _draw_score(evaluations: Sequence[Row], score: str, levels: Mapping[str, flo
     mark_levels(axes, levels, lambda value: format_score(score, value))
     axes.set_xlabel("steps")
     axes.set_ylabel(score)
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda count, _: format_count(count)))
+    count_steps(axes)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _format_tick(score, value)))
     caption = "On the development set." + (" Dashed: the most frequent answer alone." if levels else "")
     return finish_chart(figure, "Score while training", caption)
@@ -112,7 +119,10 @@ def draw_scatter(points: Sequence[tuple[float, float]], caption: str) -> Chart |
 def draw_histograms(
     title: str, groups: Mapping[str, Sequence[float]], across: str, caption: str, threshold: float | None = None
 ) -> Chart | None:
-    """How often values occur, for one or two groups of them; a threshold is an upright dashed line."""
+    """How often values occur, for one or two groups of them; a threshold is an upright dashed line.
+
+    A threshold far from all values would press them together: the caption says where it is instead.
+    """
     known = {name: [value for value in values if math.isfinite(value)] for name, values in groups.items()}
     everything = sorted(value for values in known.values() for value in values)
     if not everything:
@@ -128,12 +138,15 @@ def draw_histograms(
         for color, (name, values) in zip((BLUE, ORANGE), known.items(), strict=False):
             inside = [min(max(value, low), high) for value in values]
             axes.hist(inside, bins=_NUM_BINS, range=(low, high), color=color, alpha=0.5, label=name)
-        if threshold is not None and low <= threshold <= high:
+        more = f" The {edge:,} least and the {edge:,} greatest are counted at the ends." if edge else ""
+        if threshold is not None and not low <= threshold <= high:
+            more += f" The threshold lies {'left' if threshold < low else 'right'} of the chart."
+        elif threshold is not None:
             axes.axvline(threshold, color=INK, alpha=0.7, linewidth=1.2, dashes=(4, 3), label="threshold")
         axes.legend(loc="best")
         axes.set(xlabel=across, ylabel="examples")
+        axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10], integer=True))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda count, _: format_count(count)))
-        more = f" The {edge:,} least and the {edge:,} greatest are counted at the ends." if edge else ""
         return finish_chart(figure, title, caption + more)
 
 

@@ -1,15 +1,20 @@
 """The report of a fine-tuned model on a task's examples: figures, curves, where it errs, its worst mistakes.
 
 It is one HTML file that needs nothing else. In the folder of a run it also shows how the training went; in any other
-folder it shows what the examples and answers tell.
+folder it shows what the examples and answers tell. Of the folder of a run alone, without examples, a shorter page can
+be drawn at any time.
 """
 
+import json
 import math
+import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from litebert.errors import RequestError
+from pydantic import ValidationError
+
+from litebert.errors import FolderError, RequestError
 from litebert.folders import read_json
 from litebert.lab.page import (
     assemble_page,
@@ -20,9 +25,10 @@ from litebert.lab.page import (
     render_charts,
     render_details,
     render_table,
+    show,
     write_page,
 )
-from litebert.lab.run_folder import RUN_FILE, Run, read_run, render_events, render_progress, render_shape
+from litebert.lab.run_folder import RUN_FILE, Run, read_kind, read_run, render_events, render_progress, render_shape
 from litebert.lab.task_cases import (
     Case,
     choose_threshold_of,
@@ -39,7 +45,7 @@ from litebert.tasks.task import ChoiceExample, Example, QuestionExample, TaggedE
 if TYPE_CHECKING:
     from litebert.tasks.outputs import Answers
 
-__all__ = ["render_task_report", "write_task_report"]
+__all__ = ["render_run_report", "render_task_report", "write_run_report", "write_task_report"]
 
 _KIND = "fine-tuning"
 _MOST_MISTAKES = 30
@@ -47,7 +53,10 @@ _MOST_CARDS = 24
 _MOST_TEXT = 300
 _MOST_WORDS = 5
 _LONGEST_WORD = 60
-_LOWER_IS_BETTER = ("mse", "mae")
+_NO_CHARTS = "the report's charts need matplotlib; install it with `pip install matplotlib`"
+_EVALUATION = "evaluation.json"
+_NOT_SCORES = ("step", "progress", "seconds", "tokens")
+_EXCERPT = "<p class=excerpt>"  # no text of an example can hold it: it would be escaped
 _BLIND = {"questions": "“no answer” to all", "regression": "the mean score alone", "choice": "one position alone"}
 _THRESHOLD = "greater null odds count as no answer"
 
@@ -80,46 +89,120 @@ def render_task_report(
 ) -> str:
     """Make the page; the same input gives the same bytes."""
     try:
-        from litebert.lab.task_breakdown import render_breakdown
-        from litebert.lab.task_charts import draw_training
+        from litebert.lab.task_breakdown import render_breakdown, render_constancy
     except ImportError:
-        raise RequestError("the report's charts need matplotlib; install it with `pip install matplotlib`") from None
+        raise RequestError(_NO_CHARTS) from None
     known = finite_numbers(scores)
     majority = finite_numbers(run.part("baselines", "majority")) if run else {}
     cases = list_cases(examples, answers)
     parts = [_render_head(task, run, len(examples), len(cases))]
-    parts += [_render_verdict(task, known, majority), _render_cards(task, known, majority)]
-    if run:
-        levels = {"majority": majority[task.score]} if task.score in majority else {}
-        charts = draw_training(run.steps, run.evaluations, task.score, levels)
-        parts += ["<h2>How it went</h2>", render_charts(charts)] if charts else []
+    parts += [_render_verdict(task, known, majority), render_constancy(task, cases)]
+    parts += [_render_cards(task, known, majority), _render_training(run, task, majority) if run else ""]
     parts.append(render_breakdown(task, cases, known))
     parts += [_render_mistakes(task, cases, choose_threshold_of(known))] if samples else []
     parts += [render_events(run), _render_settings(run)] if run else []
     return assemble_page(f"Task {task.name}", parts)
 
 
+def write_run_report(folder: Path, out: Path | None = None) -> Path:
+    """Draw a fine-tuning run from its folder alone, finished or not; `report.html` in its folder, unless told.
+
+    The folder holds no examples, so that this page says less than the one that a run leaves at its end. That one is
+    never overwritten.
+    """
+    own = folder / "report.html"
+    page = own if out is None else out
+    is_own = own.is_file() and page.exists() and page.samefile(own)
+    if is_own and _EXCERPT not in own.read_text(encoding="utf-8", errors="replace"):
+        raise RequestError(
+            f"{own} is the full page of this run, and what can be drawn without its examples says less: "
+            "open that one, or name another file with --out"
+        )
+    return write_page(page, render_run_report(read_run(folder, _KIND, "litebert finetune")))
+
+
+def render_run_report(run: Run) -> str:
+    """Make the page of a run without its examples: figures, curves, settings, and where there is more."""
+    task, majority = _read_task(run), finite_numbers(run.part("baselines", "majority"))
+    source, splits = _read_scores(run)
+    first = splits.get("dev", next(iter(splits.values()), {}))
+    parts = [f"<p>{_name_kind(task)}{source}.</p>{_render_origin(run)}", _render_advice(run)]
+    parts += [_render_verdict(task, first, majority) if run.state == "finished" else ""]
+    parts += [_render_cards(task, first, majority)] if first else []
+    if len(splits) > 1:
+        names = list(dict.fromkeys(name for scores in splits.values() for name in scores))
+        rows = [[escape(n), *(format_score(n, scores.get(n)) for scores in splits.values())] for n in names]
+        parts += ["<h2>By split</h2>", render_table(rows, ["", *map(escape, splits)], "number")]
+    parts += [_render_training(run, task, majority), render_events(run), _render_settings(run)]
+    return assemble_page(f"Task {task.name}", parts)
+
+
+def _read_task(run: Run) -> Task:
+    try:
+        return Task.model_validate_json(json.dumps(run.part("config", "task")))
+    except ValidationError:
+        raise FolderError(
+            f"{run.folder / RUN_FILE} describes no task that this version of litebert knows: fine-tune again"
+        ) from None
+
+
+def _read_scores(run: Run) -> tuple[str, dict[str, dict[str, float]]]:
+    """The figures of each split, and in words what they are; before a run's end, those of the last evaluation."""
+    path = run.folder / _EVALUATION
+    known = read_json(path).get("splits") if run.state == "finished" and path.exists() else None
+    if isinstance(known, dict) and known:
+        splits = {str(name): finite_numbers(part) for name, part in known.items() if isinstance(part, dict)}
+        return f"; scored on {escape(', '.join(splits))}", splits
+    if not run.evaluations:
+        return "; not scored yet", {}
+    last = run.evaluations[-1]
+    scores = {name: value for name, value in last.items() if name not in _NOT_SCORES}
+    return f"; last scored on dev at step {show(last, 'step')}", {"dev": scores}
+
+
+def _render_advice(run: Run) -> str:
+    """Say what this page lacks and which one has it, and how a run goes on that has not finished."""
+    lacks = "Drawn from the folder of the run, which holds no examples: this page cannot show where the model errs."
+    command = shlex.join(["litebert", "evaluate", str(run.folder), "--data", "DATA", "--out", "FOLDER"])
+    if run.state == "finished":
+        return f"{_EXCERPT}{lacks} The full page is made by <code>{escape(command)}</code>.</p>"
+    resume = "If the run has stopped, the same <code>litebert finetune</code> command with --resume goes on"
+    return f"{_EXCERPT}{lacks} {resume}, and writes the full page at its end.</p>"
+
+
 def _find_run(folder: Path) -> Run | None:
     """The fine-tuning run of a folder, if it holds one."""
-    path = folder / RUN_FILE
-    if not path.exists() or read_json(path).get("kind") != f"litebert {_KIND}":
-        return None
-    return read_run(folder, _KIND, "litebert finetune")
+    return read_run(folder, _KIND, "litebert finetune") if read_kind(folder) == _KIND else None
 
 
 def _render_head(task: Task, run: Run | None, num_examples: int, num_cases: int) -> str:
-    what = f"{task.kind}, {len(task.labels):,} labels" if task.labels else task.kind
-    lines = [f"{what.capitalize()}; scored on {num_examples:,} examples."]
+    lines = [f"{_name_kind(task)}; scored on {num_examples:,} examples."]
     if num_cases < num_examples:
         lines.append(f"{num_examples - num_cases:,} of them have no label, and say nothing of right and wrong.")
-    if not run:
-        return f"<p>{' '.join(lines)}</p>"
+    return f"<p>{' '.join(lines)}</p>" + (_render_origin(run) if run else "")
+
+
+def _name_kind(task: Task) -> str:
+    return (f"{task.kind}, {len(task.labels):,} labels" if task.labels else task.kind).capitalize()
+
+
+def _render_origin(run: Run) -> str:
+    """What was trained, on how much, and how far it has come."""
     sizes = finite_numbers(run.part("examples"))
     counts = ", ".join(f"{count:,} {escape(name)}" for name, count in sizes.items())
     begun = run.part("config").get("begin_from")
     origin = f"; began from {escape(begun)}" if begun else "; began from random weights"
-    lines.append(f"{render_shape(run)}{origin}{f'; examples: {counts}' if counts else ''}.")
-    return "".join(f"<p>{line}</p>" for line in lines) + render_progress(run)
+    return f"<p>{render_shape(run)}{origin}{f'; examples: {counts}' if counts else ''}.</p>" + render_progress(run)
+
+
+def _render_training(run: Run, task: Task, majority: dict[str, float]) -> str:
+    try:
+        from litebert.lab.task_charts import draw_training
+    except ImportError:
+        raise RequestError(_NO_CHARTS) from None
+    levels = {"majority": majority[task.score]} if task.score in majority else {}
+    charts = draw_training(run.steps, run.evaluations, task.score, levels)
+    return "<h2>How it went</h2>\n" + render_charts(charts) if charts else ""
 
 
 def _render_verdict(task: Task, scores: dict[str, float], majority: dict[str, float]) -> str:
