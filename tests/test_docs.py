@@ -44,3 +44,4 @@ def check(group: Any, words: list[str], line: str) -> None:
 def test_results_of_benchmarks_are_recorded() -> None:
     for name in ("train-step", "corpus", "time-to-quality", "loop", "finetune"):
         assert list((ROOT / "benchmarks" / "results").glob(f"*-{name}.md"))
+    assert list((ROOT / "docs" / "results").glob("*-tasks.md"))
