@@ -215,6 +215,10 @@ def test_what_was_made_of_a_file_is_said_before_it_is_learnt(home: Path, small_e
     (tmp_path / "own.csv").write_text("text,label\n" + "".join(f"text {n},label {n}\n" for n in range(20)))
     said = run("finetune", tmp_path / "own.csv", "--model", small_encoder, "--steps", 1, *QUICK, "-o", tmp_path / "own")
     assert "nearly every example has a label of its own: is 'label' the right column?" in said.stderr
+    assert "This model is no better: it has not learnt." in said.stdout
+    words = ("--model", small_encoder, "--steps", 1, *QUICK, "-o", tmp_path / "same")
+    said = run("finetune", home / "dev.csv", "--dev", home / "dev.csv", *columns, *words)
+    assert "development examples are those to learn from" in said.stderr
 
 
 def test_several_runs_do_not_go_into_the_folder_of_one(home: Path, small_encoder: Path, tmp_path: Path) -> None:

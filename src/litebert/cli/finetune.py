@@ -183,6 +183,8 @@ def _describe(news: "News", score: str) -> str:
 
 def _conclude(folder: Path, data: "Dataset", seeds: list[int], as_json: bool) -> None:
     """Say what came out; of several seeds, median and spread."""
+    from litebert.tasks.seeds import has_learnt
+
     runs = [folder] if len(seeds) == 1 else [folder / f"seed-{seed}" for seed in seeds]
     evaluations = [json.loads((run / "evaluation.json").read_text(encoding="utf-8"))["splits"] for run in runs]
     majority = json.loads((runs[0] / "run.json").read_text(encoding="utf-8"))["baselines"]["majority"]
@@ -206,7 +208,13 @@ def _conclude(folder: Path, data: "Dataset", seeds: list[int], as_json: bool) ->
             + (f"; failed to train: seed {', '.join(map(str, figures['failed']))}" if figures["failed"] else "")
         )
     if score in majority:
-        typer.echo(f"Always the most frequent answer: {score} {majority[score]:.3f}.")
+        found = evaluations[0].get("dev", {}).get(score) if len(seeds) == 1 else None
+        verdict = (
+            ""
+            if found is None or has_learnt(found, majority[score])
+            else " This model is no better: it has not learnt."
+        )
+        typer.echo(f"Always the most frequent answer: {score} {majority[score]:.3f}.{verdict}")
     best = runs[0] if len(seeds) == 1 else runs[_best(evaluations, score)]
     command = shlex.join(["litebert", "predict", str(best), "your-file"])
     typer.echo(f"The model is {best / 'model'}, the report {best / 'report.html'}. Next:  {command}")

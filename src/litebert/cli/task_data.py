@@ -98,6 +98,8 @@ def read_data(
 
 def tell_data(data: "Dataset", label: str) -> None:
     """Say on standard error what was made of the files, before anything is learnt from it."""
+    from litebert.tasks.saved import hash_examples
+
     task, train, dev = data.task, data.splits.get("train", ()), data.splits.get("dev", ())
     kind = f"{task.kind}, {len(task.labels)} labels" if task.labels else task.kind
     kind += ", some without an answer" if task.has_unanswerable else ""
@@ -107,6 +109,8 @@ def tell_data(data: "Dataset", label: str) -> None:
     if task.kind == "classification" and 2 * len(task.labels) > len(train) > 4:
         words = f"nearly every example has a label of its own: is {label!r} the right column? "
         typer.echo(f"litebert: {words}For scores, say --kind regression", err=True)
+    if len(dev) == len(train) and hash_examples(dev) == hash_examples(train):
+        typer.echo("litebert: development examples are those to learn from: what they score says nothing", err=True)
 
 
 def refuse_own_options(name: str, columns: "Columns", options: Mapping[str, object]) -> None:
