@@ -18,15 +18,16 @@ __all__ = ["documents"]
 _MAX_FILE_BYTES = 1_000_000
 _MIN_DOCUMENT_CHARS = 200
 _PASSED_OVER = {"test", "tests", "testing", "idle_test", "_vendor", "__pycache__", "site-packages", "dist-packages"}
-# Comments and strings, so that quotes in one are not taken for the start of the other.
+# Comments and strings, so that quotes in one are not taken for the start of the other. What a group has taken it keeps,
+# by (?>…): the shorter form of that, *+ behind a group, goes wrong in Python 3.11.2.
 _COMMENT_OR_STRING = re.compile(
     r"""
     \#[^\n]*
-  | (?P<prefix>[rRuUbBfF]{0,2}+)
-    (?: \"{3} [^"\\]*+ (?: (?: \\. | "(?!"") ) [^"\\]*+ )*+ \"{3}
-      | '{3}  [^'\\]*+ (?: (?: \\. | '(?!'') ) [^'\\]*+ )*+ '{3}
-      | " (?: [^"\\\n] | \\. )*+ "
-      | ' (?: [^'\\\n] | \\. )*+ '
+  | (?P<prefix>[rRuUbBfF]{0,2})
+    (?: \"{3} (?> [^"\\]* (?: (?: \\. | "(?!"") ) [^"\\]* )* ) \"{3}
+      | '{3}  (?> [^'\\]* (?: (?: \\. | '(?!'') ) [^'\\]* )* ) '{3}
+      | " (?> (?: [^"\\\n] | \\. )* ) "
+      | ' (?> (?: [^'\\\n] | \\. )* ) '
     )
     """,
     re.VERBOSE | re.DOTALL,
