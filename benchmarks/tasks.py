@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import machine
-from litebert.lab.compare import Contest, compare
+from litebert.baselines.compare import Contest, compare
 from litebert.runtime import prepare_process
 from litebert.tasks.finetune import configure, measure_volume, open_encoder
 from litebert.tasks.sources import OFFICIAL, OwnData, read_official, read_own

@@ -28,12 +28,12 @@ import torch
 from harness import RESULTS, Turns, machine, name_contestants, record, take_turns
 from litebert.batch import NO_LABEL, Batch
 from litebert.corpus.corpus import Corpus
-from litebert.corpus.guessing import Guessers
 from litebert.corpus.stream import BatchStream, StreamConfig
 from litebert.model.model import Model
 from litebert.presets import PRESETS
 from litebert.pretraining.config import PretrainConfig
 from litebert.pretraining.evaluation import held_out_batches, score_held_out
+from litebert.pretraining.guessers import Guessers
 from litebert.pretraining.recipes import budget_run, paper_run
 from litebert.pretraining.run import pretrain
 from litebert.runtime import prepare_process

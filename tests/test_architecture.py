@@ -25,10 +25,11 @@ ALLOWED: dict[str, set[str]] = {
     "training": FOUNDATION | {"model"},
     "pretraining": FOUNDATION | {"text", "corpus", "model", "training"},
     "tasks": FOUNDATION | {"text", "model", "training"},
-    "baselines": FOUNDATION,
     "inference": FOUNDATION | {"text", "model", "training", "tasks"},
+    "baselines": FOUNDATION | {"text", "model", "training", "tasks", "inference"},
     "lab": FOUNDATION | {"text", "model", "training", "tasks", "baselines", "inference"},
-    "cli": FOUNDATION | {"text", "corpus", "model", "training", "pretraining", "tasks", "inference", "lab"},
+    "cli": FOUNDATION
+    | {"text", "corpus", "model", "training", "pretraining", "tasks", "inference", "baselines", "lab"},
     "__main__": {"cli"},
     "__init__": FOUNDATION | {"text", "corpus", "model", "inference"},
 }

@@ -67,11 +67,12 @@ def compare(
     from litebert.runtime import prepare_process
 
     prepare_process()
+    from litebert.baselines.compare import Contest, choose_split
+    from litebert.baselines.compare import compare as run_ladder
     from litebert.cli.progress import showing_progress
-    from litebert.lab.compare import Contest, choose_split
-    from litebert.lab.compare import compare as run_ladder
     from litebert.lab.compare_report import render_comparison_text, write_comparison
     from litebert.lab.quantities import parse_duration
+    from litebert.lab.tuning import tune
     from litebert.tasks.finetune import choose_length, configure, measure_volume, open_encoder
 
     check_duration_options(epochs, steps, budget)
@@ -109,7 +110,7 @@ def compare(
             show(round(1000 * news.progress), f"{current} step {news.step:,}")
 
         try:
-            rows: list[dict[str, Any]] = run_ladder(contest, wanted, on_message=on_message, on_step=on_step)
+            rows: list[dict[str, Any]] = run_ladder(contest, wanted, on_message=on_message, on_step=on_step, train=tune)
         except KeyboardInterrupt:
             typer.echo("Stopped, and saved. The same command goes on with the run that it was at.", err=True)
             raise typer.Exit(130) from None

@@ -15,8 +15,8 @@ from typing import Any
 from litebert.baselines.ladder import list_rungs, make_rung
 from litebert.errors import RequestError
 from litebert.folders import write_json
-from litebert.lab.tuning import tune
 from litebert.tasks.config import FinetuneConfig
+from litebert.tasks.finetune import finetune
 from litebert.tasks.metrics import gold_answer, score_answers
 from litebert.tasks.predictor import open_predictor
 from litebert.tasks.scoring import score_outputs
@@ -24,7 +24,7 @@ from litebert.tasks.seeds import summarize_seeds
 from litebert.tasks.sources import hold_out, is_official
 from litebert.tasks.task import ChoiceExample, Dataset, Example, QuestionExample, TaggedExample
 from litebert.text.tokenizer import Tokenizer
-from litebert.training.job import News
+from litebert.training.job import News, Outcome
 
 __all__ = ["PRETRAINED", "SCRATCH", "Contest", "choose_split", "compare", "run_encoder", "run_rung"]
 
@@ -60,8 +60,13 @@ def compare(
     on_row: Callable[[Row], None] = lambda row: None,
     on_message: Say = lambda words: None,
     on_step: Callable[[News], None] | None = None,
+    train: Callable[..., Outcome] = finetune,
 ) -> list[Row]:
-    """Run the ladder from the bottom to the top, a row for each rung; a rung that cannot be run says why."""
+    """Run the ladder from the bottom to the top, a row for each rung; a rung that cannot be run says why.
+
+    `train` fine-tunes the encoder into a run folder; give another function with `finetune`'s parameters to leave more
+    than that there.
+    """
     names = [rung.name for rung in list_rungs(contest.data.task.kind)] + [SCRATCH, PRETRAINED]
     unknown = sorted(set(rungs or ()) - set(names))
     if unknown:
@@ -72,7 +77,7 @@ def compare(
             continue
         on_message(f"{name} …")
         if name in _EXPLANATIONS:
-            row = run_encoder(contest, name == SCRATCH, on_step)
+            row = run_encoder(contest, name == SCRATCH, on_step, train)
         else:
             try:
                 row = run_rung(contest, name)
@@ -138,7 +143,12 @@ def target_of(example: Example) -> Any:
             return example.label
 
 
-def run_encoder(contest: Contest, scratch: bool, on_step: Callable[[News], None] | None = None) -> Row:
+def run_encoder(
+    contest: Contest,
+    scratch: bool,
+    on_step: Callable[[News], None] | None = None,
+    train: Callable[..., Outcome] = finetune,
+) -> Row:
     """Fine-tune with each seed, and score; the row has the median, and the spread beside it.
 
     Where development examples are what is scored, the encoder chooses its checkpoint (and threshold) on a tenth of its
@@ -147,8 +157,8 @@ def run_encoder(contest: Contest, scratch: bool, on_step: Callable[[News], None]
     task, name = contest.data.task, SCRATCH if scratch else PRETRAINED
     data = contest.data
     if contest.split == "dev":
-        train, dev = hold_out(data.splits["train"])
-        data = Dataset(task, {"train": train, "dev": dev}, data.num_skipped)
+        learnt, dev = hold_out(data.splits["train"])
+        data = Dataset(task, {"train": learnt, "dev": dev}, data.num_skipped)
     scores: dict[int, float] = {}
     seconds, rates, size = [], [], 0
     all_scores: list[dict[str, float]] = []
@@ -156,7 +166,7 @@ def run_encoder(contest: Contest, scratch: bool, on_step: Callable[[News], None]
         folder = contest.out / name.replace(" ", "-") / f"seed-{seed}"
         config = _with_seed(contest.config, seed, None if scratch else contest.config.begin_from)
         resume = (folder / "run.json").is_file()
-        outcome = tune(data, folder, config, contest.tokenizer, resume=resume, on_step=on_step)
+        outcome = train(data, folder, config, contest.tokenizer, resume=resume, on_step=on_step)
         if outcome.status == "interrupted":
             raise KeyboardInterrupt
         predictor = open_predictor(str(folder))
