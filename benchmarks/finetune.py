@@ -19,7 +19,7 @@ import numpy as np
 from harness import Turns, machine, name_contestants, record, take_turns
 from litebert.runtime import prepare_process
 from litebert.tasks.finetune import configure, finetune, measure_volume, open_encoder
-from litebert.tasks.sources import OwnData, read_own
+from litebert.tasks.readers.sources import OwnData, read_own
 from litebert.training.job import News
 
 OURS, PLAIN, GROUPED = "litebert", "transformers", "transformers, grouped by length"

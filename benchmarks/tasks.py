@@ -23,7 +23,7 @@ from harness import machine
 from litebert.baselines.compare import Contest, compare
 from litebert.runtime import prepare_process
 from litebert.tasks.finetune import configure, measure_volume, open_encoder
-from litebert.tasks.sources import OFFICIAL, OwnData, read_official, read_own
+from litebert.tasks.readers.sources import OFFICIAL, OwnData, read_official, read_own
 from litebert.tasks.task import Columns, Dataset
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"

@@ -8,13 +8,13 @@ import pytest
 import torch
 
 from litebert.model.model import Model
+from litebert.tasks.readers.sources import OFFICIAL
 from litebert.tasks.saved import SavedTask
-from litebert.tasks.sources import OFFICIAL
 from litebert.tasks.task import Columns, Task
 from litebert.tasks.windows import WindowConfig
 from litebert.text.tokenizer import Tokenizer
 from tests.conftest import small_config
-from tests.tasks.tables import write
+from tests.tasks.readers.tables import write
 from tests.tasks.test_cli import fails, run
 
 TAGGING = Task(name="names", kind="tagging", labels=("B-X", "O"), metrics=("entity_f1",), columns=Columns())

@@ -9,8 +9,8 @@ import pytest
 from litebert.errors import FolderError, RequestError
 from litebert.tasks.config import FinetuneConfig
 from litebert.tasks.finetune import configure, measure_volume, open_encoder
+from litebert.tasks.readers.sources import OFFICIAL
 from litebert.tasks.saved import read_saved_task
-from litebert.tasks.sources import OFFICIAL
 from litebert.tasks.task import ChoiceExample, Dataset, Example, QuestionExample, Task, TextExample
 from litebert.text.tokenizer import Tokenizer
 from tests.conftest import small_config

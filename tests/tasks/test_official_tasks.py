@@ -17,9 +17,9 @@ from litebert.tasks.predictions import (
     write_predictions,
     write_squad_predictions,
 )
+from litebert.tasks.readers.sources import OFFICIAL, read_examples, read_official
 from litebert.tasks.saved import read_saved_task
 from litebert.tasks.scoring import score_outputs
-from litebert.tasks.sources import OFFICIAL, read_examples, read_official
 from litebert.text.tokenizer import Tokenizer
 from tests.tasks.small import ask, finetune_here
 

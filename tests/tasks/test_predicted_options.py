@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from litebert.tasks.metrics import gold_answer
 from litebert.tasks.predictions import read_predictions, write_predictions
-from litebert.tasks.table import read_table
+from litebert.tasks.readers.tables import read_table
 from litebert.tasks.task import ChoiceExample, Columns, DataError, Example, Task
-from tests.tasks.tables import write
+from tests.tasks.readers.tables import write
 
 CHOICES: list[Example] = [ChoiceExample(id_, "p", "q", ("x", "y", "z")) for id_ in "abc"]
 ANSWERS = st.sampled_from([*"abcABC0123", "red", "blue", "green"])

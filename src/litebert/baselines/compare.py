@@ -19,9 +19,9 @@ from litebert.tasks.config import FinetuneConfig
 from litebert.tasks.finetune import finetune
 from litebert.tasks.metrics import gold_answer, score_answers
 from litebert.tasks.predictor import open_predictor
+from litebert.tasks.readers.sources import hold_out, is_official
 from litebert.tasks.scoring import score_outputs
 from litebert.tasks.seeds import summarize_seeds
-from litebert.tasks.sources import hold_out, is_official
 from litebert.tasks.task import ChoiceExample, Dataset, Example, QuestionExample, TaggedExample
 from litebert.text.tokenizer import Tokenizer
 from litebert.training.job import News, Outcome

@@ -163,8 +163,8 @@ def score(
 ) -> None:
     """Score a file of predictions by the official metrics, whoever made it."""
     from litebert.tasks.predictions import read_predictions
+    from litebert.tasks.readers.sources import OFFICIAL, add_labels, read_labelled
     from litebert.tasks.scoring import score_predictions
-    from litebert.tasks.sources import OFFICIAL, add_labels, read_labelled
 
     columns = make_columns(text, pair, label, options, id_, separator)
     if task in OFFICIAL:
@@ -236,8 +236,8 @@ def _read(
     task: "Task", place: Path, split: str, with_labels: bool, skip_bad: bool, held_out_by: "Sequence[Member]" = ()
 ) -> _Read:
     """Examples of a known task from a file, or from a folder of official files; or those that models held out of it."""
+    from litebert.tasks.readers.sources import hold_out, is_official, read_examples, read_official, stem_of
     from litebert.tasks.saved import hash_examples
-    from litebert.tasks.sources import hold_out, is_official, read_examples, read_official, stem_of
 
     if not place.exists():
         raise RequestError(f"{place} is not there: name a file of examples, or a folder of official files")
@@ -262,8 +262,8 @@ def _read(
 
 def _read_unanswered(task: "Task", name: str, split: str, skip_bad: bool) -> _Read:
     """Examples whose answers need not be known, also from lines of text or from standard input."""
-    from litebert.tasks.lines import read_lines
-    from litebert.tasks.sources import has_plain_lines, stem_of
+    from litebert.tasks.readers.lines import read_lines
+    from litebert.tasks.readers.sources import has_plain_lines, stem_of
 
     if name == "-":
         return _Read(read_lines(task, sys.stdin.buffer, "standard input"), 0, split)

@@ -82,7 +82,7 @@ def read_data(
     skip_bad: bool,
 ) -> "Dataset":
     """Read what the options name: an official task, or a user's own files."""
-    from litebert.tasks.sources import OFFICIAL, OwnData, read_official, read_own
+    from litebert.tasks.readers.sources import OFFICIAL, OwnData, read_official, read_own
 
     if name in OFFICIAL and not Path(name).is_file():
         refuse_own_options(name, columns, {"--dev": dev, "--test": test, "--kind": kind})

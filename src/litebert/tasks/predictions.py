@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from litebert.tasks.cells import find_option
-from litebert.tasks.prediction_files import Row, read_object, read_rows
+from litebert.tasks.readers.prediction_files import Row, read_object, read_rows
 from litebert.tasks.records import BadRecordError
 from litebert.tasks.submissions import (
     NULL_ODDS,

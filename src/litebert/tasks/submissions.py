@@ -14,8 +14,8 @@ from typing import Any
 
 from litebert.errors import LitebertError, RequestError
 from litebert.folders import PARTIAL
-from litebert.tasks.glue import GLUE, GLUE_FOLDERS
 from litebert.tasks.metrics import gold_answer
+from litebert.tasks.readers.glue import GLUE, GLUE_FOLDERS
 from litebert.tasks.task import Example, Task
 
 __all__ = [

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from litebert.errors import RequestError
-from litebert.tasks.glue import GLUE, read_glue
+from litebert.tasks.readers.glue import GLUE, read_glue
 from litebert.tasks.task import DataError, Recipe, TextExample
 
 BOM = b"\xef\xbb\xbf"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from litebert.tasks.table import read_table
+from litebert.tasks.readers.tables import read_table
 from litebert.tasks.task import Columns, DataError, Kind
 
 PLAIN = Columns()

@@ -8,11 +8,11 @@ import numpy as np
 
 from litebert.errors import RequestError
 from litebert.tasks.cells import pick_columns
-from litebert.tasks.glue import GLUE, GLUE_COLUMNS, GLUE_SPLITS, NO_GOLD, read_glue, read_glue_file
-from litebert.tasks.race import RACE, RACE_COLUMNS, read_race, read_race_file
+from litebert.tasks.readers.glue import GLUE, GLUE_COLUMNS, GLUE_SPLITS, NO_GOLD, read_glue, read_glue_file
+from litebert.tasks.readers.race import RACE, RACE_COLUMNS, read_race, read_race_file
+from litebert.tasks.readers.squad import SQUAD, read_squad, read_squad_folder
+from litebert.tasks.readers.tables import guess_kind, list_columns, make_task, read_table, sort_labels
 from litebert.tasks.records import suffix_of
-from litebert.tasks.squad import SQUAD, read_squad, read_squad_folder
-from litebert.tasks.table import guess_kind, list_columns, make_task, read_table, sort_labels
 from litebert.tasks.task import (
     ChoiceExample,
     Columns,

@@ -7,10 +7,10 @@ import pytest
 
 from litebert.errors import RequestError
 from litebert.tasks import records
+from litebert.tasks.readers.tables import guess_kind, read_table
 from litebert.tasks.records import MAX_CELL_CHARS
-from litebert.tasks.table import guess_kind, read_table
 from litebert.tasks.task import Columns, DataError, Kind
-from tests.tasks.tables import CHOICE, PLAIN, SKIP, complain, read, write
+from tests.tasks.readers.tables import CHOICE, PLAIN, SKIP, complain, read, write
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from litebert.errors import RequestError
-from litebert.tasks.table import guess_kind, make_task, read_table
+from litebert.tasks.readers.tables import guess_kind, make_task, read_table
 from litebert.tasks.task import (
     Answer,
     ChoiceExample,
@@ -23,7 +23,7 @@ from litebert.tasks.task import (
     TaggedExample,
     TextExample,
 )
-from tests.tasks.tables import CHOICE, PLAIN, SKIP, complain, read, write
+from tests.tasks.readers.tables import CHOICE, PLAIN, SKIP, complain, read, write
 
 CELLS = st.text(st.characters(blacklist_categories=("Cs",), blacklist_characters="\0"), max_size=20)
 TEXTS = CELLS.filter(str.strip)

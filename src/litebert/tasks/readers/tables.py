@@ -14,6 +14,7 @@ from typing import Any
 
 from litebert.errors import RequestError
 from litebert.tasks.cells import Cells, example_maker, read_number, wanted_columns
+from litebert.tasks.readers.squad import read_squad
 from litebert.tasks.records import (
     BadRecordError,
     Sieve,
@@ -26,7 +27,6 @@ from litebert.tasks.records import (
     read_rows,
     suffix_of,
 )
-from litebert.tasks.squad import read_squad
 from litebert.tasks.task import Columns, DataError, Example, Kind, QuestionExample, TaggedExample, Task, TextExample
 
 __all__ = ["Table", "guess_kind", "list_columns", "make_task", "read_table", "sort_labels"]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from litebert.errors import RequestError
-from litebert.tasks.squad import SQUAD, read_squad, read_squad_folder
+from litebert.tasks.readers.squad import SQUAD, read_squad, read_squad_folder
 from litebert.tasks.task import Answer, DataError, Recipe
 
 CONTEXT = "The café in Paris opened in 1990; Paris is large 😀. Anna lives in Paris."

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from litebert.errors import RequestError
-from litebert.tasks.sources import (
+from litebert.tasks.readers.sources import (
     OFFICIAL,
     OwnData,
     add_labels,
@@ -32,7 +32,7 @@ from litebert.tasks.task import (
     Task,
     TextExample,
 )
-from tests.tasks.tables import write
+from tests.tasks.readers.tables import write
 
 
 def make_classes(sizes: list[int]) -> list[Example]:

@@ -8,10 +8,10 @@ from unittest import mock
 
 import pytest
 
-from litebert.tasks import lines
-from litebert.tasks.lines import read_lines
-from litebert.tasks.sources import OFFICIAL
-from litebert.tasks.table import read_table
+from litebert.tasks.readers import lines
+from litebert.tasks.readers.lines import read_lines
+from litebert.tasks.readers.sources import OFFICIAL
+from litebert.tasks.readers.tables import read_table
 from litebert.tasks.task import (
     ChoiceExample,
     Columns,
@@ -23,7 +23,7 @@ from litebert.tasks.task import (
     Task,
     TextExample,
 )
-from tests.tasks.tables import write
+from tests.tasks.readers.tables import write
 
 PLACE = "input, line 1"
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from litebert.errors import RequestError
-from litebert.tasks.race import RACE, read_race
+from litebert.tasks.readers.race import RACE, read_race
 from litebert.tasks.task import ChoiceExample, DataError, Recipe
 
 PASSAGE: dict[str, Any] = {

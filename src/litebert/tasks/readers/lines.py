@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
 from litebert.tasks.cells import Cells, example_maker, pick_columns
+from litebert.tasks.readers.sources import columns_of
 from litebert.tasks.records import BadRecordError, take_text
-from litebert.tasks.sources import columns_of
 from litebert.tasks.task import (
     ChoiceExample,
     Columns,
