@@ -1,7 +1,7 @@
 """The two choices inside a layer that were made by measurement: attention by length, and the form of tanh-GELU.
 
 Forward and backward of each variant, interleaved in one process. `litebert/model/cost.py` (LONGEST_DENSE_ATTENTION) and
-`litebert/model/kernels.py` stand on this; docs/LOG.md quotes it.
+`litebert/model/lean/kernels.py` stand on this; docs/LOG.md quotes it.
 
     python benchmarks/layer_parts.py
 """
@@ -18,8 +18,8 @@ import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 
 from harness import machine  # noqa: E402
-from litebert.model import kernels  # noqa: E402
-from litebert.model.stack import BlockAttention, DenseAttention  # noqa: E402
+from litebert.model.lean import kernels  # noqa: E402
+from litebert.model.lean.stack import BlockAttention, DenseAttention  # noqa: E402
 
 ROUNDS = 11
 

@@ -18,7 +18,7 @@ import torch
 from harness import Turns, machine, name_contestants, record, take_turns
 from litebert.corpus.corpus import Corpus
 from litebert.corpus.stream import BatchStream
-from litebert.model import kernels
+from litebert.model.lean import kernels
 from litebert.model.model import Model
 from litebert.presets import PRESETS
 from litebert.pretraining.config import PretrainConfig

@@ -27,8 +27,8 @@ from tokenizers import models, normalizers, pre_tokenizers, trainers
 from harness import Contestant, gemm_step, interleave, machine, median_ratio, record, serve_steps
 from litebert.batch import NO_LABEL, Batch
 from litebert.config import ModelConfig
-from litebert.model import kernels
 from litebert.model.cost import MASKED_SHARE, training_flops, training_memory
+from litebert.model.lean import kernels
 from litebert.model.model import Model
 from litebert.presets import PRESETS
 from litebert.runtime import keep_freed_memory

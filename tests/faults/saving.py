@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from litebert.errors import LitebertError
-from litebert.model.checkpoint import write_folder
+from litebert.model.hf.checkpoint import write_folder
 from litebert.model.model import Model
 from litebert.training.state import Checkpoint, CheckpointStore, TrainingState
 from tests.conftest import small_config

@@ -72,6 +72,6 @@ def _prepare(compiled: bool) -> None:
     typer.echo("measuring a few steps on this machine …", err=True)
     prepare_process()
     if compiled:
-        from litebert.model.kernels import use_compiled
+        from litebert.model.lean.kernels import use_compiled
 
         use_compiled(True)

@@ -13,8 +13,8 @@ from litebert.errors import RequestError
 from litebert.model.attention import SelfAttention, attention_bias, gather_rows, restarting_positions
 from litebert.model.embeddings import Embeddings
 from litebert.model.feed_forward import FeedForward
+from litebert.model.lean.stack import can_walk_explicitly, walk_explicitly
 from litebert.model.sharing import block_counts, layer_plan
-from litebert.model.stack import can_walk_explicitly, walk_explicitly
 
 __all__ = ["Encoder"]
 

@@ -12,9 +12,9 @@ from litebert.config import Head, ModelConfig
 from litebert.errors import RequestError
 from litebert.hub import resolve
 from litebert.model.attention import gather_rows
-from litebert.model.checkpoint import fit_tensors, read_folder, write_folder
 from litebert.model.encoder import Encoder
 from litebert.model.heads import HEADS, AnswerableSpanHead, Beam, build_head
+from litebert.model.hf.checkpoint import fit_tensors, read_folder, write_folder
 from litebert.presets import PRESETS
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ class PretrainConfig(RunConfig):
 
     stream: StreamConfig
     head_start: bool = False
-    """Begin with word frequencies and neighbours built in (see `litebert.model.headstart`)."""
+    """Begin with word frequencies and neighbours built in (see `litebert.pretraining.headstart`)."""
     begin_from: str | None = None
     """A model folder or hub name whose weights to begin with."""
     held_out_rows: int = 256

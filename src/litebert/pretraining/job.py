@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from litebert.batch import Batch
 from litebert.corpus.corpus import Corpus
 from litebert.corpus.stream import BatchStream, Cursor, StreamConfig
-from litebert.model.checkpoint import write_folder
 from litebert.model.cost import training_flops
+from litebert.model.hf.checkpoint import write_folder
 from litebert.model.model import Model, ModelOutput
 from litebert.pretraining.card import describe_training
 from litebert.pretraining.config import PretrainConfig

@@ -13,11 +13,11 @@ from torch import Tensor
 from litebert.corpus.corpus import HELD_OUT, TRAIN, Corpus
 from litebert.errors import RequestError
 from litebert.folders import MANIFEST, hash_file
-from litebert.model.headstart import give_head_start
 from litebert.model.model import Model
 from litebert.pretraining.config import PretrainConfig
 from litebert.pretraining.evaluation import held_out_batches
 from litebert.pretraining.guessers import Guessers
+from litebert.pretraining.headstart import give_head_start
 from litebert.pretraining.job import Pretraining
 from litebert.training.distributed import World
 from litebert.training.job import News, Outcome

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from litebert.batch import Batch
-from litebert.model.checkpoint import write_folder
 from litebert.model.cost import training_flops
+from litebert.model.hf.checkpoint import write_folder
 from litebert.model.model import Model, ModelOutput
 from litebert.tasks.card import describe_task
 from litebert.tasks.config import FinetuneConfig

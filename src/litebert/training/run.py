@@ -24,8 +24,8 @@ from litebert import __version__
 from litebert.config import explain
 from litebert.errors import FolderError, LitebertError, RequestError
 from litebert.folders import PARTIAL, lock_folder, read_json, write_json
-from litebert.model import kernels
 from litebert.model.cost import count_encoder_parameters
+from litebert.model.lean import kernels
 from litebert.model.model import Model
 from litebert.runtime import describe_machine
 from litebert.training.config import RunConfig

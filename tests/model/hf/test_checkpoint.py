@@ -104,7 +104,7 @@ def test_a_failed_save_leaves_the_old_model_and_no_leftovers(tmp_path: Path, mon
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("litebert.model.checkpoint.save_file", full)
+    monkeypatch.setattr("litebert.model.hf.checkpoint.save_file", full)
     with pytest.raises(LitebertError, match=r"cannot save to .*model: No space left"):
         Model(small_config(), "pretraining").save_pretrained(tmp_path / "model")
     monkeypatch.undo()

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from litebert.config import Family, Head, ModelConfig, explain
 from litebert.errors import FolderError
 from litebert.model.heads import HEADS
-from litebert.model.names import is_expressible
+from litebert.model.hf.names import is_expressible
 
 __all__ = ["class_name", "parse_config", "render_config", "stored_head"]
 

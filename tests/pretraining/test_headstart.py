@@ -10,8 +10,8 @@ from torch import Tensor
 from transformers import AlbertForPreTraining
 
 from litebert.config import ModelConfig
-from litebert.model.headstart import give_head_start
 from litebert.model.model import Model
+from litebert.pretraining.headstart import give_head_start
 
 OFFSETS = (-1, 1, -2, 2)
 

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from litebert.config import ModelConfig
 from litebert.model import encoder as encoder_module
-from litebert.model import kernels, stack
 from litebert.model.encoder import Encoder
+from litebert.model.lean import kernels, stack
 from litebert.model.model import Model
 from tests.conftest import small_config, small_inputs
 

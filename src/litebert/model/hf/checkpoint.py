@@ -21,11 +21,11 @@ from torch import Tensor
 from litebert.config import Head, ModelConfig
 from litebert.errors import FolderError, LitebertError
 from litebert.folders import read_json, replace_folder, verify_manifest
-from litebert.model.card import CARD, is_generated, render_card
-from litebert.model.folder_config import parse_config, render_config, stored_head
 from litebert.model.heads import HEADS
-from litebert.model.names import canonical_name, export_tensors, import_tensors, is_expressible, known_names
-from litebert.model.variants import fold_word_factorization, is_word_factorized
+from litebert.model.hf.card import CARD, is_generated, render_card
+from litebert.model.hf.folder_config import parse_config, render_config, stored_head
+from litebert.model.hf.names import canonical_name, export_tensors, import_tensors, is_expressible, known_names
+from litebert.model.hf.variants import fold_word_factorization, is_word_factorized
 
 if TYPE_CHECKING:
     from litebert.text.tokenizer import Tokenizer

@@ -21,7 +21,7 @@ from torch.autograd.function import once_differentiable
 from litebert.config import Activation
 from litebert.model.attention import gather_rows
 from litebert.model.cost import LONGEST_DENSE_ATTENTION
-from litebert.model.kernels import (
+from litebert.model.lean.kernels import (
     EXPLICIT_ACTIVATIONS,
     activate,
     activation_gradient,
