@@ -46,9 +46,9 @@ def warm_up() -> None:
 
     prepare_process()
     probe_bfloat16()
-    import litebert.lab.report
-    import litebert.lab.task_report
     import litebert.pretraining.run
+    import litebert.reports.report
+    import litebert.reports.task_report
     import litebert.tasks.finetune  # noqa: F401
 
 

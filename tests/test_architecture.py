@@ -31,7 +31,7 @@ ALLOWED: dict[str, set[str]] = {
     "inference": TO_TRAINING | {"tasks"},
     "baselines": TO_TRAINING | {"tasks", "inference"},
     "planning": TO_BASELINES,
-    "reports": TO_BASELINES,
+    "reports": TO_LAB,
     "lab": TO_LAB,
     "api": TO_LAB,
     "cli": TO_LAB | {"api"},

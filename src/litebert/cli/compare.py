@@ -70,9 +70,9 @@ def compare(
     from litebert.baselines.compare import Contest, choose_split
     from litebert.baselines.compare import compare as run_ladder
     from litebert.cli.progress import showing_progress
-    from litebert.lab.compare_report import render_comparison_text, write_comparison
-    from litebert.lab.quantities import parse_duration
     from litebert.lab.tuning import tune
+    from litebert.quantities import parse_duration
+    from litebert.reports.compare_report import render_comparison_text, write_comparison
     from litebert.tasks.finetune import choose_length, configure, measure_volume, open_encoder
 
     check_duration_options(epochs, steps, budget)

@@ -88,7 +88,7 @@ def finetune(
     from litebert.runtime import prepare_process
 
     prepare_process()
-    from litebert.lab.quantities import parse_duration
+    from litebert.quantities import parse_duration
     from litebert.tasks.finetune import choose_length, configure, measure_volume, open_encoder
 
     check_duration_options(epochs, steps, budget)

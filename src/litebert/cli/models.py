@@ -13,7 +13,7 @@ __all__ = ["models", "plan"]
 @app.command(epilog="Example:  litebert models --json")
 def models(as_json: Json = False) -> None:
     """List the family: every ALBERT and BERT of the paper, with parameters, shape, cost and size."""
-    from litebert.lab import show
+    from litebert.planning import show
 
     rows = show.family()
     if as_json:
@@ -38,7 +38,8 @@ def plan(
     as_json: Json = False,
 ) -> None:
     """Say what a pretraining run needs, before it runs: memory, operations, time. Or recommend one for a time."""
-    from litebert.lab import planner, quantities, show
+    from litebert import quantities
+    from litebert.planning import planner, show
 
     if budget is not None:
         if corpus is None:

@@ -38,7 +38,7 @@ def quickstart(
     tune: Annotated[str, typer.Option(help="How long to fine-tune, with and without pretraining.")] = "45s",
 ) -> None:
     """From nothing to a trained encoder: text, tokenizer, corpus, check, pretraining, questions, a task, reports."""
-    from litebert.lab.quantities import parse_duration
+    from litebert.quantities import parse_duration
 
     for given in (budget, tune):
         parse_duration(given)  # a wrong one is better said now
@@ -102,7 +102,7 @@ def _run(*words: str) -> None:
 
 
 def _conclude(out: Path, own_text: bool, seconds: float) -> None:
-    from litebert.lab.quantities import format_duration
+    from litebert.quantities import format_duration
 
     run = out / "run"
     _do(f"Done in {format_duration(seconds)}.")

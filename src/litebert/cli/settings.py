@@ -15,12 +15,12 @@ from litebert.config import ModelConfig
 from litebert.corpus.corpus import Corpus
 from litebert.errors import RequestError
 from litebert.folders import read_json, read_text
-from litebert.lab.planner import preset_config
-from litebert.lab.quantities import parse_duration
 from litebert.model.model import Model
+from litebert.planning.planner import preset_config
 from litebert.presets import PRESETS
 from litebert.pretraining.config import PretrainConfig
 from litebert.pretraining.recipes import budget_run, paper_run
+from litebert.quantities import parse_duration
 from litebert.training.loop import describe_differences
 from litebert.training.run import identify, parse_config, read_run_config
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from litebert.errors import FolderError
 from litebert.folders import read_json
-from litebert.lab.page import escape, finite_numbers, render_table, show
-from litebert.lab.quantities import format_count, format_duration
+from litebert.quantities import format_count, format_duration
+from litebert.reports.page import escape, finite_numbers, render_table, show
 
 __all__ = ["RUN_FILE", "Run", "name_run", "read_kind", "read_run", "render_events", "render_progress", "render_shape"]
 

@@ -107,7 +107,7 @@ class TrainingMemory:
     def process(self) -> int:
         """What the process holds beyond its bare libraries: the tensors, gaps between them, and BLAS' own buffers.
 
-        Both allowances are measured (`tests/lab/test_memory.py`); glibc's heap leaves about a fifth unused.
+        Both allowances are measured (`tests/planning/test_memory.py`); glibc's heap leaves about a fifth unused.
         """
         return round(1.2 * self.total) + 100_000_000
 

@@ -1,7 +1,7 @@
 """The report of a run: one HTML file that needs nothing else, no network and no script.
 
 It is made of what the run left in its folder, also while the run goes on or after it was killed. Pretraining is drawn
-here, fine-tuning by `litebert.lab.task_report`.
+here, fine-tuning by `litebert.reports.task_report`.
 """
 
 import math
@@ -11,7 +11,9 @@ from typing import Any
 
 from litebert.errors import RequestError
 from litebert.lab import run_folder
-from litebert.lab.page import (
+from litebert.lab.run_folder import Run, name_run, render_events, render_progress, render_shape
+from litebert.quantities import format_count, format_duration
+from litebert.reports.page import (
     assemble_page,
     escape,
     finite_numbers,
@@ -23,8 +25,6 @@ from litebert.lab.page import (
     show,
     write_page,
 )
-from litebert.lab.quantities import format_count, format_duration
-from litebert.lab.run_folder import Run, name_run, render_events, render_progress, render_shape
 
 __all__ = ["Run", "read_run", "render_report", "write_report"]
 
@@ -42,7 +42,7 @@ def read_run(folder: Path) -> Run:
 def write_report(folder: Path, out: Path | None = None, samples: bool = True) -> Path:
     """Write the report of a run, whole or not at all, and say where: `report.html` in its folder, unless told."""
     if run_folder.read_kind(folder) == "fine-tuning":
-        from litebert.lab.task_report import write_run_report
+        from litebert.reports.task_report import write_run_report
 
         return write_run_report(folder, out)
     content = render_report(read_run(folder), samples)
@@ -52,7 +52,7 @@ def write_report(folder: Path, out: Path | None = None, samples: bool = True) ->
 def render_report(run: Run, samples: bool = True) -> str:
     """Make the page; the same run gives the same bytes. Without `samples` it holds no text of the corpus."""
     try:
-        from litebert.lab.charts import draw_charts
+        from litebert.reports.charts import draw_charts
     except ImportError:
         raise RequestError("the report's charts need matplotlib; install it with `pip install matplotlib`") from None
     title = f"Pretraining run {name_run(run.folder)}".strip()

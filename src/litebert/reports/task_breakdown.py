@@ -5,9 +5,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from litebert.lab.page import escape, format_score, is_finite, render_charts, render_table
-from litebert.lab.task_cases import Case, choose_threshold_of, find_probability, measure_error
-from litebert.lab.task_charts import draw_calibration, draw_histograms, draw_scatter
+from litebert.reports.page import escape, format_score, is_finite, render_charts, render_table
+from litebert.reports.task_cases import Case, choose_threshold_of, find_probability, measure_error
+from litebert.reports.task_charts import draw_calibration, draw_histograms, draw_scatter
 from litebert.tasks.metrics import find_chunks
 from litebert.tasks.squad_metrics import score_answer
 from litebert.tasks.task import ChoiceExample, QuestionExample, Task

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 from litebert.errors import RequestError
 from litebert.folders import PARTIAL
-from litebert.lab.quantities import format_bytes
+from litebert.quantities import format_bytes
 
 if TYPE_CHECKING:
-    from litebert.lab.charts import Chart
+    from litebert.reports.charts import Chart
 
 __all__ = [
     "assemble_page",

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from litebert.errors import FolderError, RequestError
-from litebert.lab.report import write_report
+from litebert.reports.report import write_report
 from litebert.tasks.task import Task
-from tests.lab.test_report import HOSTILE, Page, write_run
-from tests.lab.test_task_report import classified, write
+from tests.reports.test_report import HOSTILE, Page, write_run
+from tests.reports.test_task_report import classified, write
 
 TASK = Task(name="colours", kind="classification", labels=("red", "blue"), metrics=("accuracy", "f1"))
 

@@ -3,9 +3,9 @@
 from typing import Any
 
 from litebert.config import ModelConfig
-from litebert.lab.planner import measure_speed
-from litebert.lab.quantities import format_bytes, format_count, format_duration
 from litebert.model.cost import count_encoder_parameters, training_memory
+from litebert.planning.planner import measure_speed
+from litebert.quantities import format_bytes, format_count, format_duration
 from litebert.training.config import TrainConfig
 from litebert.training.job import num_pieces
 

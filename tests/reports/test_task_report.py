@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from litebert.errors import RequestError
-from litebert.lab.compare_report import render_comparison_markdown, render_comparison_text, write_comparison
-from litebert.lab.task_breakdown import measure_calibration
-from litebert.lab.task_report import write_task_report
+from litebert.reports.compare_report import render_comparison_markdown, render_comparison_text, write_comparison
+from litebert.reports.task_breakdown import measure_calibration
+from litebert.reports.task_report import write_task_report
 from litebert.tasks.metrics import score_answers
 from litebert.tasks.outputs import Answers
 from litebert.tasks.task import Answer, ChoiceExample, Example, QuestionExample, TaggedExample, Task, TextExample
-from tests.lab.test_report import HOSTILE, Page
+from tests.reports.test_report import HOSTILE, Page
 
 SECRET = "kumquat"  # stands in every example's text, and in no label
 
@@ -257,7 +257,7 @@ def test_a_page_needs_nothing_else_and_is_always_the_same(tmp_path: Path, make: 
 
 def test_another_process_writes_the_same_bytes(tmp_path: Path) -> None:
     here = write(tmp_path / "x", *labelled())
-    code = "import pathlib, sys; from tests.lab import test_task_report as t; "
+    code = "import pathlib, sys; from tests.reports import test_task_report as t; "
     code += "t.write(pathlib.Path(sys.argv[1]), *t.labelled())"
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "y")], check=True, cwd=Path(__file__).parents[2])
     assert (tmp_path / "y" / "report.html").read_text(encoding="utf-8") == here
@@ -402,8 +402,8 @@ def test_all_right_is_said(tmp_path: Path) -> None:
 
 
 def test_without_matplotlib_the_user_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "litebert.lab.task_charts", None)
-    monkeypatch.delitem(sys.modules, "litebert.lab.task_breakdown")
+    monkeypatch.setitem(sys.modules, "litebert.reports.task_charts", None)
+    monkeypatch.delitem(sys.modules, "litebert.reports.task_breakdown")
     with pytest.raises(RequestError, match="pip install matplotlib"):
         write(tmp_path, *classified())
     with pytest.raises(RequestError, match="pip install matplotlib"):

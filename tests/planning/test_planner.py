@@ -3,10 +3,10 @@
 import pytest
 
 from litebert.errors import RequestError
-from litebert.lab import planner
-from litebert.lab.quantities import parse_count, parse_duration
 from litebert.model.cost import forward_flops, training_flops, training_memory
+from litebert.planning import planner
 from litebert.presets import PRESETS
+from litebert.quantities import parse_count, parse_duration
 
 
 @pytest.mark.parametrize("preset", ["albert-mini", "bert-mini", "albert-large-1l", "albert-base-e128-none"])

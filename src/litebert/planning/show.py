@@ -6,15 +6,15 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from litebert.lab.planner import Plan, Recommendation
-from litebert.lab.quantities import format_bytes, format_count, format_duration
 from litebert.model.cost import (
     checkpoint_bytes,
     count_encoder_parameters,
     count_pretraining_parameters,
     forward_flops,
 )
+from litebert.planning.planner import Plan, Recommendation
 from litebert.presets import PRESETS
+from litebert.quantities import format_bytes, format_count, format_duration
 from litebert.runtime import available_memory
 
 __all__ = ["family", "print_family", "print_plan", "print_recommendation"]

@@ -13,7 +13,7 @@ import pytest
 
 from litebert.errors import FolderError, RequestError
 from litebert.folders import PARTIAL
-from litebert.lab.report import read_run, render_report, write_report
+from litebert.reports.report import read_run, render_report, write_report
 
 ABOUT: dict[str, Any] = {
     "format": 1,
@@ -247,7 +247,9 @@ def test_ids_are_unique_and_known(tmp_path: Path) -> None:
 def test_rendering_is_deterministic(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", normal_rows())
     here = write_report(folder).read_bytes()
-    code = "import sys, pathlib; from litebert.lab.report import write_report; write_report(pathlib.Path(sys.argv[1]))"
+    code = (
+        "import sys, pathlib; from litebert.reports.report import write_report; write_report(pathlib.Path(sys.argv[1]))"
+    )
     (folder / "report.html").unlink()
     subprocess.run([sys.executable, "-c", code, str(folder)], check=True)
     assert (folder / "report.html").read_bytes() == here
@@ -316,7 +318,7 @@ def test_a_report_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
 
 def test_without_matplotlib_the_user_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = write_run(tmp_path / "run", normal_rows())
-    monkeypatch.setitem(sys.modules, "litebert.lab.charts", None)
+    monkeypatch.setitem(sys.modules, "litebert.reports.charts", None)
     with pytest.raises(RequestError, match="pip install matplotlib"):
         write_report(folder)
     assert not (folder / "report.html").exists()
@@ -336,6 +338,6 @@ def test_a_long_run_is_read_quickly_and_thinned(tmp_path: Path) -> None:
 
 
 def test_reading_needs_neither_torch_nor_matplotlib() -> None:
-    code = "import litebert.lab.report, sys; print([n for n in ('torch', 'matplotlib') if n in sys.modules])"
+    code = "import litebert.reports.report, sys; print([n for n in ('torch', 'matplotlib') if n in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"

@@ -16,7 +16,8 @@ from pydantic import ValidationError
 
 from litebert.errors import FolderError, RequestError
 from litebert.folders import read_json
-from litebert.lab.page import (
+from litebert.lab.run_folder import RUN_FILE, Run, read_kind, read_run, render_events, render_progress, render_shape
+from litebert.reports.page import (
     assemble_page,
     escape,
     finite_numbers,
@@ -28,8 +29,7 @@ from litebert.lab.page import (
     show,
     write_page,
 )
-from litebert.lab.run_folder import RUN_FILE, Run, read_kind, read_run, render_events, render_progress, render_shape
-from litebert.lab.task_cases import (
+from litebert.reports.task_cases import (
     Case,
     choose_threshold_of,
     find_probability,
@@ -89,7 +89,7 @@ def render_task_report(
 ) -> str:
     """Make the page; the same input gives the same bytes."""
     try:
-        from litebert.lab.task_breakdown import render_breakdown, render_constancy
+        from litebert.reports.task_breakdown import render_breakdown, render_constancy
     except ImportError:
         raise RequestError(_NO_CHARTS) from None
     known = finite_numbers(scores)
@@ -197,7 +197,7 @@ def _render_origin(run: Run) -> str:
 
 def _render_training(run: Run, task: Task, majority: dict[str, float]) -> str:
     try:
-        from litebert.lab.task_charts import draw_training
+        from litebert.reports.task_charts import draw_training
     except ImportError:
         raise RequestError(_NO_CHARTS) from None
     levels = {"majority": majority[task.score]} if task.score in majority else {}

@@ -18,7 +18,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from litebert.lab.quantities import format_count
+from litebert.quantities import format_count
 
 __all__ = [
     "BLUE",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from litebert.errors import RequestError
-from litebert.lab.page import is_finite
+from litebert.reports.page import is_finite
 from litebert.tasks.metrics import gold_answer
 from litebert.tasks.squad_metrics import score_answer
 from litebert.tasks.task import Example, QuestionExample, Task

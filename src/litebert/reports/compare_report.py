@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from litebert.errors import RequestError
-from litebert.lab.page import (
+from litebert.quantities import format_bytes, format_count, format_duration
+from litebert.reports.page import (
     assemble_page,
     escape,
     finite_numbers,
@@ -20,7 +21,6 @@ from litebert.lab.page import (
     render_table,
     write_page,
 )
-from litebert.lab.quantities import format_bytes, format_count, format_duration
 from litebert.tasks.metrics import METRICS
 
 __all__ = ["render_comparison_markdown", "render_comparison_text", "write_comparison"]
@@ -37,7 +37,7 @@ _MEASURES: dict[str, tuple[str, Callable[[float], str]]] = {
 def write_comparison(out: Path, title: str, rows: list[dict[str, Any]], score_name: str) -> Path:
     """Write the page: a chart of the scores, then everything in one table, in the order given."""
     try:
-        from litebert.lab.task_charts import draw_comparison
+        from litebert.reports.task_charts import draw_comparison
     except ImportError:
         raise RequestError("the report's charts need matplotlib; install it with `pip install matplotlib`") from None
     numbers = [finite_numbers(row) for row in rows]

@@ -1,11 +1,12 @@
-"""Charts of a fine-tuning run and of a comparison, drawn with what all charts share (`litebert.lab.charts`)."""
+"""Charts of a fine-tuning run and of a comparison, drawn with what all charts share (`litebert.reports.charts`)."""
 
 import math
 from collections.abc import Mapping, Sequence
 
 from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
 
-from litebert.lab.charts import (
+from litebert.quantities import format_count
+from litebert.reports.charts import (
     BLUE,
     INK,
     ORANGE,
@@ -23,8 +24,7 @@ from litebert.lab.charts import (
     plot_points,
     take_points,
 )
-from litebert.lab.page import format_score
-from litebert.lab.quantities import format_count
+from litebert.reports.page import format_score
 
 __all__ = ["Bar", "draw_calibration", "draw_comparison", "draw_histograms", "draw_scatter", "draw_training"]
 

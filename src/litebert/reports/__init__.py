@@ -1,0 +1,1 @@
+"""Pages about what happened: pretraining runs, fine-tuning runs, comparisons."""
