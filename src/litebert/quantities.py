@@ -1,10 +1,22 @@
 """Numbers as people write and read them: 100M tokens, 3h, 1.2 GB."""
 
 import re
+from collections.abc import Mapping
+from typing import Any, TypeGuard
 
 from litebert.errors import RequestError
 
-__all__ = ["format_bytes", "format_count", "format_duration", "parse_corpus", "parse_count", "parse_duration"]
+__all__ = [
+    "finite_numbers",
+    "format_bytes",
+    "format_count",
+    "format_duration",
+    "format_share",
+    "is_finite",
+    "parse_corpus",
+    "parse_count",
+    "parse_duration",
+]
 
 BYTES_PER_TOKEN = 4
 _COUNTS = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "g": 10**9, "t": 10**12}
@@ -87,3 +99,22 @@ def format_duration(seconds: float) -> str:
     if hours < 48:
         return f"{hours} h {minutes} min"
     return f"{hours // 24} d {hours % 24} h"
+
+
+def format_share(part: float, whole: float = 1.0) -> str:
+    """A share in percent; a dash if there is nothing to have a share of.
+
+    >>> format_share(0.687), format_share(2, 3), format_share(0, 0)
+    ('68.7 %', '66.7 %', '–')
+    """
+    return f"{100 * part / whole:.1f} %" if whole else "–"
+
+
+def is_finite(value: object) -> TypeGuard[float]:
+    """Whether something is a finite number; what is absurdly large counts as infinite."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and -1e99 < value < 1e99
+
+
+def finite_numbers(content: Mapping[Any, Any]) -> dict[Any, float]:
+    """The entries that are finite numbers."""
+    return {key: value for key, value in content.items() if is_finite(value)}
