@@ -1,7 +1,6 @@
 """Decoding finds the best spans and no others, gives characters of the original text, and knows when not to answer."""
 
 import math
-import time
 from typing import Any
 
 import numpy as np
@@ -30,6 +29,7 @@ from litebert.tasks.windows import Window, WindowConfig, make_windows
 from litebert.text.tokenizer import Tokenizer
 from tests.conftest import small_config
 from tests.tasks.test_windows import ANY_TEXT, TEXTS, ask, make_window, point_at, small
+from tests.work import count_calls
 
 
 def kept(window: WindowScores) -> list[tuple[float, int, int]]:
@@ -315,9 +315,7 @@ def test_rows_must_match() -> None:
         combine_all([ask("abc")], [make_window(5)], [], WindowConfig())
 
 
-def test_decoding_is_quick() -> None:
-    windows = [make_window(361, begin=22)] * 500
-    start, end = np.random.default_rng(0).normal(size=(2, 500, 384)).astype(np.float32)
-    begun = time.process_time()
-    decode_plain(windows, start, end, WindowConfig())
-    assert time.process_time() - begun < 0.5  # 5,000 in five seconds; it takes a tenth of that
+def test_decoding_does_not_loop_over_tokens() -> None:
+    windows = [make_window(361, begin=22)] * 50
+    start, end = np.random.default_rng(0).normal(size=(2, 50, 384)).astype(np.float32)
+    assert count_calls(lambda: decode_plain(windows, start, end, WindowConfig())) < 361 * 50

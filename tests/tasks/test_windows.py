@@ -1,6 +1,6 @@
 """Windows hold every token of a context, know its characters, and are labelled where the answer is."""
 
-import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from litebert.tasks.task import Answer, QuestionExample
 from litebert.tasks.windows import Window, WindowConfig, make_windows
 from litebert.text.tokenizer import Tokenizer
+from tests.work import assert_linear
 
 TEXTS = [
     "The café was   naïve;\n\tit cost € 5 – or £ 6.",
@@ -247,17 +248,18 @@ def test_a_long_document_takes_linear_time(small_tokenizer: Tokenizer) -> None:
     sentence = "two sailors carried away the bridge, and 1999 was good. "
     config = WindowConfig(max_length=64, stride=16, max_query=8)
 
-    def measure(repeats: int) -> float:
+    def work(repeats: int) -> Callable[[], object]:
         context = sentence * repeats
-        begun = time.process_time()
-        windows = make_windows([ask(context, answer=(len(context) - 6, len(context) - 2))], small_tokenizer, config)
-        assert windows[-1].start
-        assert windows[-1].char_ends[-1] == len(context) - 1
-        return time.process_time() - begun
+        question = ask(context, answer=(len(context) - 6, len(context) - 2))
 
-    measure(10)
-    short, long = min(measure(300) for _ in range(3)), measure(3000)
-    assert long < 40 * short  # ten times as long; a hundred if every window looked at all of it
+        def cut() -> None:
+            windows = make_windows([question], small_tokenizer, config)
+            assert windows[-1].start
+            assert windows[-1].char_ends[-1] == len(context) - 1
+
+        return cut
+
+    assert_linear(work, 200, factor=10)
 
 
 @pytest.mark.parametrize("wrong", [{"max_length": 67}, {"stride": 0}, {"max_query": 400}, {"nbest": 0}, {"rows": 1}])
