@@ -23,7 +23,7 @@ def start(*arguments: object, **options: Any) -> "subprocess.Popen[str]":
 def run_fresh(*arguments: object, input: str | None = None, **options: Any) -> "subprocess.CompletedProcess[str]":
     """Run a command in a fresh process: for what depends on imports, streams or the environment."""
     process = start(*arguments, stdin=subprocess.PIPE, encoding="utf-8", **options)
-    out, errors = process.communicate(input, timeout=120)
+    out, errors = process.communicate(input, timeout=600)
     return subprocess.CompletedProcess(process.args, process.returncode, out, errors)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
+from hypothesis import HealthCheck, settings
 from torch import Tensor
 
 from litebert.config import ModelConfig
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from tests.pretraining.runs import Nursery
 
 torch.set_num_threads(1)  # the runner already uses every core
+# Examples may take as long as they like: a busy machine is no fault of the code.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 
 def soak_count(full: int) -> int:

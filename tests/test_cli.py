@@ -1,20 +1,23 @@
 """The command line as a user meets it, in a process of its own."""
 
 import json
-import time
+import re
+import subprocess
+import sys
 
 import pytest
 
 from tests.commands import run, run_fresh
 
 
-def test_help_is_quick() -> None:
-    times = []
-    for _ in range(5):
-        begin = time.perf_counter()
-        assert run_fresh("--help").returncode == 0
-        times.append(time.perf_counter() - begin)
-    assert min(times) < 0.5
+def test_help_loads_the_command_line_and_nothing_else() -> None:
+    command = [sys.executable, "-X", "importtime", "-m", "litebert", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    loaded = re.findall(r"^import time:.*\| +([\w.]+)$", done.stderr, re.M)
+    assert {"litebert.cli", "typer"} <= set(loaded)
+    assert len(loaded) < 500  # torch alone has 2,000; most of these are typer's and rich's
+    rooms = {name.split(".")[1] for name in loaded if name.startswith("litebert.")}
+    assert rooms <= {"cli", "errors", "folders", "quantities"}
 
 
 @pytest.mark.parametrize(

@@ -143,7 +143,7 @@ def test_ctrl_c_says_how_to_go_on(home: Path, tmp_path: Path, moment: str) -> No
     while moment == "at the start" and len(psutil.Process(process.pid).children()) < 2:  # the workers are starting
         time.sleep(0.01)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to workers, too
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=600)
     assert process.returncode == 130
     assert "Traceback" not in errors
     assert "goes on" in errors

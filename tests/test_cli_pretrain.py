@@ -175,7 +175,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(small_corpus: Corpus, tmp_path: Path
         assert child.poll() is None, child.communicate()
         time.sleep(0.05)
     child.send_signal(signal.SIGINT)
-    said, errors = child.communicate(timeout=60)
+    said, errors = child.communicate(timeout=600)
     assert child.returncode == 130, errors
     assert "Go on with:  litebert pretrain" in said
     assert "--resume" in said

@@ -35,7 +35,7 @@ def segments(table: Examples) -> list[tuple[int, int]]:
 document_lists = st.lists(st.lists(st.integers(1, 90), min_size=1, max_size=12), min_size=1, max_size=15)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(document_lists, st.sampled_from(["sop", "none"]), st.integers(8, 80), st.integers(0, 99))
 def test_every_token_is_in_one_segment(documents: Documents, pairs: str, length: int, seed: int) -> None:
     shard = make_shard(documents)
@@ -46,7 +46,7 @@ def test_every_token_is_in_one_segment(documents: Documents, pairs: str, length:
     assert (table.lengths <= length).all()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(document_lists, st.integers(8, 80), st.integers(0, 99))
 def test_pairs_are_whole_sentences_of_one_document(documents: Documents, length: int, seed: int) -> None:
     shard = make_shard(documents)
@@ -64,7 +64,7 @@ def test_pairs_are_whole_sentences_of_one_document(documents: Documents, length:
     assert (one.second_begin == one.second_end).all()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(document_lists, st.integers(8, 80), st.integers(0, 99))
 def test_nsp_takes_other_documents(documents: Documents, length: int, seed: int) -> None:
     shard = make_shard(documents)

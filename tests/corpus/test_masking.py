@@ -52,7 +52,7 @@ segment_lists = st.lists(st.sampled_from([0, 0, 1, 1, 2]), min_size=1, max_size=
 example_lists = st.lists(st.lists(segment_lists, min_size=1, max_size=2), min_size=1, max_size=12)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(example_lists, st.sampled_from([0.0, 0.04, 0.15, 0.5, 0.9]), st.integers(1, 5), st.integers(0, 2**40))
 def test_arrays_do_what_the_plain_version_does(
     examples: list[list[list[int]]], rate: float, max_ngram: int, seed: int

@@ -21,7 +21,7 @@ documents_of_ids = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(documents_of_ids, max_size=3), st.sampled_from([60_000, 100_000]))
 def test_documents_come_back(tmp_path_factory: pytest.TempPathFactory, chunks: list, vocab_size: int) -> None:
     path = tmp_path_factory.mktemp("shard") / "train-00000.shard"

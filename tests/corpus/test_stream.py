@@ -211,7 +211,7 @@ def test_a_batch_trains(small_corpus: Corpus, pairs: str, length: int, packing: 
     assert all(torch.isfinite(gradient).all() for gradient in gradients)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.integers(3, 40), min_size=1, max_size=200), st.booleans(), st.integers(0, 9))
 def test_rows_hold_every_example_once_and_are_never_too_long(lengths: list[int], packing: bool, seed: int) -> None:
     sizes = np.array(lengths)

@@ -6,11 +6,11 @@ import os
 import pickle
 import random
 import struct
-import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -22,6 +22,7 @@ from litebert.model.model import Model
 from litebert.text.tokenizer import Tokenizer
 from tests.conftest import small_config
 from tests.text.test_tokenizer import PIECES
+from tests.work import measure
 
 WEIGHTS, CONFIG, MANIFEST = "model.safetensors", "config.json", "manifest.json"
 
@@ -132,12 +133,11 @@ def test_hostile_config_values(folder: Path, key: str, value: Any) -> None:
 
 
 def test_sizes_that_multiply_to_absurdity(folder: Path) -> None:
-    begin = time.perf_counter()
-    edit_config(folder, num_hidden_layers=1024, num_hidden_groups=1024, inner_group_num=1024)
-    refuse(folder, CONFIG, "layers")
-    edit_config(folder, num_hidden_layers=1024, num_hidden_groups=1024, inner_group_num=1, hidden_size=120_000)
-    refuse(folder, CONFIG, "parameters")
-    assert time.perf_counter() - begin < 5
+    with mock.patch.object(torch.nn.Module, "__init__", side_effect=AssertionError("a part of it was built")):
+        edit_config(folder, num_hidden_layers=1024, num_hidden_groups=1024, inner_group_num=1024)
+        refuse(folder, CONFIG, "layers")
+        edit_config(folder, num_hidden_layers=1024, num_hidden_groups=1024, inner_group_num=1, hidden_size=120_000)
+        refuse(folder, CONFIG, "parameters")
 
 
 def test_a_head_that_is_no_name(folder: Path) -> None:
@@ -352,6 +352,9 @@ def mutate(data: bytes, generator: random.Random) -> bytes:
             return data[:place] + digits + data[place + 1 :]
 
 
+MOST_WORK = 500  # times the processor time of a good file is what a broken one may take
+
+
 def run_campaign(tmp_path: Path, name: str, count: int) -> tuple[int, int]:
     """Open a folder `count` times with one mutated file; count refusals and loads. Anything else is a failure."""
     folder = tmp_path / "model"
@@ -363,16 +366,20 @@ def run_campaign(tmp_path: Path, name: str, count: int) -> tuple[int, int]:
     size = min(len(good), 6000)  # of the weights, the header and some tensors
     generator = random.Random(1)
     refused = loaded = 0
-    for _ in range(count):
-        (folder / name).write_bytes(mutate(good[:size], generator) + good[size:])
-        begin = time.perf_counter()
+
+    def open_folder() -> None:
+        nonlocal refused, loaded
         try:
             Tokenizer.from_pretrained(folder) if "tokenizer" in name else Model.from_pretrained(folder)
             loaded += 1
         except LitebertError:
             refused += 1
-        assert time.perf_counter() - begin < 5
-    return refused, loaded
+
+    limit = MOST_WORK * measure(open_folder)
+    for _ in range(count):
+        (folder / name).write_bytes(mutate(good[:size], generator) + good[size:])
+        assert measure(open_folder) < limit
+    return refused, loaded - 1
 
 
 FILES = [CONFIG, WEIGHTS, "tokenizer.json", "tokenizer_config.json"]
@@ -420,13 +427,10 @@ def use_mutated_models(good: bytes, folder: Path, count: int, seed: int) -> None
     """Read and use mutated SentencePiece models, and write down how many were refused and loaded."""
     generator = random.Random(seed)
     (folder / "out").mkdir(exist_ok=True)
-    refused = loaded = 0
-    for number in range(count):
-        # The pieces come first, then the settings, then a long table for the normalization.
-        size = generator.choice([1000, 10_000, len(good)])
-        data = mutate(good[:size], generator) + good[size:] if number % 2 else change_model(good, generator)
-        (folder / "spiece.model").write_bytes(data)
-        begin = time.perf_counter()
+    refused = loaded = number = 0
+
+    def use_model() -> None:
+        nonlocal refused, loaded
         try:
             tokenizer = Tokenizer.from_pretrained(folder)
             tokenizer.encode(["The river, [MASK] 1990, 한국어 \x00 ½", ""])
@@ -438,8 +442,15 @@ def use_mutated_models(good: bytes, folder: Path, count: int, seed: int) -> None
             loaded += 1
         except LitebertError:
             refused += 1
-        assert time.perf_counter() - begin < 5
-    (folder / "result.json").write_text(json.dumps([refused, loaded]))
+
+    limit = MOST_WORK * measure(use_model)
+    for number in range(count):
+        # The pieces come first, then the settings, then a long table for the normalization.
+        size = generator.choice([1000, 10_000, len(good)])
+        data = mutate(good[:size], generator) + good[size:] if number % 2 else change_model(good, generator)
+        (folder / "spiece.model").write_bytes(data)
+        assert measure(use_model) < limit
+    (folder / "result.json").write_text(json.dumps([refused, loaded - 1]))
 
 
 def run_model_campaign(tokenizer: Tokenizer, folder: Path, count: int, seed: int = 1) -> tuple[int, int]:
@@ -449,7 +460,7 @@ def run_model_campaign(tokenizer: Tokenizer, folder: Path, count: int, seed: int
     (folder / "tokenizer.json").unlink()
     child = multiprocessing.get_context("spawn").Process(target=use_mutated_models, args=(good, folder, count, seed))
     child.start()
-    child.join(60 + count)
+    child.join(600 + count)
     assert child.exitcode == 0, f"exit code {child.exitcode}; the file is in {folder}"
     refused, loaded = json.loads((folder / "result.json").read_text())
     assert refused + loaded == count

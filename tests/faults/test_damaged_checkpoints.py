@@ -171,7 +171,7 @@ def save_under_fiu(folder: Path, count: int) -> dict[str, int]:
         env={**ENVIRONMENT, "LD_PRELOAD": libraries},
         capture_output=True,
         text=True,
-        timeout=60 + count,
+        timeout=600 + count,
     )
     assert done.returncode == 0, done.stderr
     counts: dict[str, int] = json.loads(done.stdout.splitlines()[-1])

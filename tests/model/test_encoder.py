@@ -16,7 +16,7 @@ def make_model(**changes: object) -> Model:
     return Model(small_config(**changes)).eval()
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.lists(st.lists(st.integers(5, 96), min_size=1, max_size=12), min_size=1, max_size=4), st.integers(0, 5))
 def test_packed_sequences_are_as_alone(sequences: list[list[int]], padding: int) -> None:
     model = make_model()

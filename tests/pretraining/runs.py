@@ -85,17 +85,17 @@ class Nursery:
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps(job) + "\n")
         self.process.stdin.flush()
-        pids = self._read(60)
+        pids = self._read(600)
         assert pids is not None, "the nursery does not answer"
         return pids
 
-    def wait(self, pids: list[int], timeout: float = 120) -> list[int]:
+    def wait(self, pids: list[int], timeout: float = 600) -> list[int]:
         """Their exit codes; those of killed ones are negative. Who takes too long is killed."""
         codes = self._read(timeout)
         if codes is None:
             for pid in pids:
                 os.kill(pid, signal.SIGKILL)
-            codes = self._read(10)
+            codes = self._read(60)
             raise AssertionError(f"took longer than {timeout} s: {codes}")
         return codes
 
@@ -108,6 +108,16 @@ class Nursery:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
         return self.wait(pids)
+
+    def insist(self, pids: list[int], number: int) -> list[int]:
+        """Send a signal to all of them again and again until they end; their exit codes."""
+        for _ in range(300):
+            for pid in pids:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, number)
+            if (codes := self._read(1)) is not None:
+                return codes
+        return self.wait(pids, 0)
 
     def run(self, job: dict[str, Any]) -> list[int]:
         """Run a job to its end."""
@@ -124,7 +134,7 @@ class Nursery:
         assert self.process.stdout is not None
         self.process.stdin.close()
         self.process.stdout.close()
-        self.process.wait(30)
+        self.process.wait(300)
 
     def _read(self, timeout: float) -> list[int] | None:
         assert self.process.stdout is not None

@@ -82,7 +82,7 @@ WORDS = st.sampled_from(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=60)
 @given(st.lists(st.lists(st.tuples(WORDS, st.sampled_from("ABO")), max_size=25), min_size=1, max_size=4))
 def test_every_word_has_one_place(small_tokenizer: Tokenizer, sentences: list[list[tuple[str, str]]]) -> None:
     examples = [

@@ -57,7 +57,7 @@ def search_all(
     return [(-score, first, last) for score, _, _, first, last in sorted(found)[: config.nbest]]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(ANY_TEXT, min_size=1, max_size=3), st.integers(1, 12), st.integers(1, 30), st.integers(0, 999))
 def test_plain_decoding_finds_what_a_search_of_all_spans_finds(
     small_tokenizer: Tokenizer, contexts: list[str], max_answer: int, nbest: int, seed: int
@@ -217,7 +217,7 @@ def test_what_models_say_can_be_decoded(small_tokenizer: Tokenizer, context: str
     assert predictions[1].null_odds == pytest.approx(-float(beam.answerable_logits.max()))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(ANY_TEXT, st.data(), st.integers(12, 40), st.integers(1, 30))
 def test_a_model_that_points_at_the_label_gives_the_answer(
     small_tokenizer: Tokenizer, context: str, data: st.DataObject, max_length: int, stride: int

@@ -63,7 +63,7 @@ def context_tokens(window: Window) -> list[tuple[int, int, int]]:
     return list(zip(ids.tolist(), window.char_begins.tolist(), window.char_ends.tolist(), strict=True))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(ANY_TEXT, ANY_TEXT, st.integers(8, 24), st.integers(1, 30), st.integers(1, 4))
 def test_windows_show_every_token_where_it_belongs(
     small_tokenizer: Tokenizer, context: str, question: str, max_length: int, stride: int, max_query: int
@@ -94,7 +94,7 @@ def test_windows_show_every_token_where_it_belongs(
     assert (shown_best == 1).all()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.integers(0, 70), st.integers(8, 24), st.integers(1, 30))
 @example(num_tokens=400, max_length=384, stride=300)  # a hundred tokens of length outweigh one of context
 def test_a_token_counts_where_most_is_seen_around_it(
@@ -120,7 +120,7 @@ def test_a_token_counts_where_most_is_seen_around_it(
         assert found == [best]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(ANY_TEXT, st.data(), st.integers(12, 40), st.integers(1, 30))
 def test_the_label_is_the_smallest_range_that_covers_the_answer(
     small_tokenizer: Tokenizer, context: str, data: st.DataObject, max_length: int, stride: int

@@ -23,7 +23,7 @@ TEXTS = st.one_of(st.text(st.characters(exclude_categories=[])), ODD)
 
 @pytest.mark.parametrize(("lower", "keep"), SWITCHES)
 @given(text=TEXTS)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_google_would_clean_it_the_same_way(lower: bool, keep: bool, text: str) -> None:
     assert CleanUp(lower, keep).clean(text) == oracle.clean(text, lower, keep)
 
@@ -40,7 +40,7 @@ def test_every_character_alone_and_in_company() -> None:
 
 @pytest.mark.parametrize(("lower", "keep"), SWITCHES)
 @given(text=TEXTS)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_origins(lower: bool, keep: bool, text: str) -> None:
     clean_up = CleanUp(lower, keep)
     clean, origins = clean_up.clean_with_origins(text)

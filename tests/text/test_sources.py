@@ -58,7 +58,7 @@ def as_parquet(values: list[Any]) -> bytes:
 
 @pytest.mark.parametrize("packing", ["", ".gz", ".zst"])
 @given(texts=TEXTS)
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_what_is_written_comes_back(tmp_path: Path, packing: str, texts: list[str]) -> None:
     lines = "".join(json.dumps({"n": 1, "text": text}, ensure_ascii=False) + "\n" for text in texts)
     rows = [{"text": text} for text in texts]
@@ -78,7 +78,7 @@ def test_what_is_written_comes_back(tmp_path: Path, packing: str, texts: list[st
 
 
 @given(text=st.text(st.sampled_from("ab \n\u0301é字"), max_size=300).filter(str.strip), limit=st.integers(1, 60))
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_parts_make_up_the_document(tmp_path: Path, text: str, limit: int) -> None:
     options = ReadOptions(max_document_chars=limit)
     text = text.strip().replace("\n", "")

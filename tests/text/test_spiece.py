@@ -35,7 +35,7 @@ TEXTS = st.one_of(
     st.lists(st.tuples(st.sampled_from(WORDS), st.sampled_from(GAPS)).map("".join), max_size=8).map("".join),
     st.text(st.characters(exclude_categories=[]), max_size=30),
 )
-PROPERTY = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+PROPERTY = settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
 def engine_of(tokenizer: Tokenizer) -> SpieceEngine:
