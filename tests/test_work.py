@@ -21,7 +21,7 @@ def test_quadratic_work_is_found() -> None:
 
 def test_calls_are_counted() -> None:
     def work(size: int) -> int:
-        return count_calls(lambda: [len(str(number)) for number in range(size)])
+        return count_calls(lambda: [len(repr(number)) for number in range(size)])
 
     assert work(200) - work(100) == 200
     assert work(100) == work(100)
