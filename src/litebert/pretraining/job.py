@@ -16,6 +16,7 @@ from litebert.pretraining.card import describe_training
 from litebert.pretraining.config import PretrainConfig
 from litebert.pretraining.evaluation import complete_samples, held_out_batches, score_held_out
 from litebert.training.distributed import World
+from litebert.training.job import num_pieces
 from litebert.training.objectives import count_pairs, count_words, masked_lm_loss, sentence_loss
 from litebert.training.state import TrainingState
 
@@ -43,13 +44,16 @@ class Pretraining:
         given = {name: value for name, value in changes.items() if value is not None}
         return self.config.stream.model_copy(update={**given, "seed": self.config.stream.seed + first})
 
-    def batches(self, stage: int, cursor: list[int] | None, pieces: int) -> Iterator[tuple[Batch, list[int]]]:
-        """This process's rows, piece by piece."""
+    def steps(self, stage: int, cursor: list[int] | None) -> Iterator[tuple[list[Batch], list[int]]]:
+        """This process's rows of each step, as micro-batches."""
         stream = BatchStream(self.corpus, self.stream_config(stage))
-        size = self.config.train.batch_size_of(stage) // pieces
+        size = self.config.train.batch_size_of(stage)
+        count = num_pieces(size, self.world.size, self.config.train.rows_at_once)
         start = None if cursor is None else Cursor(*cursor)
-        for batch, after in stream.batches(size, start, self.world.rank, self.world.size):
-            yield batch, list(after)
+        batches = stream.batches(size // count, start, self.world.rank, self.world.size)
+        while True:
+            taken = [next(batches) for _ in range(count)]
+            yield [batch for batch, _ in taken], list(taken[-1][1])
 
     def count(self, batch: Batch) -> list[int]:
         """Masked words, and pairs where they are asked about."""

@@ -23,6 +23,7 @@ from litebert.tasks.scoring import score_outputs
 from litebert.tasks.task import Example
 from litebert.text.tokenizer import Tokenizer
 from litebert.training.distributed import World
+from litebert.training.job import num_pieces
 from litebert.training.loop import mix_seed
 from litebert.training.objectives import (
     answerable_loss,
@@ -64,10 +65,11 @@ class Finetuning:
             if model.encoder.pooler is not None:  # it stands on the encoder, and may be as fresh as the head
                 model.encoder.pooler.requires_grad_(True)
 
-    def batches(self, stage: int, cursor: list[int] | None, pieces: int) -> Iterator[tuple[Batch, list[int]]]:
-        """This process's items of each step, piece by piece; the longest of a step first, so that pieces are alike."""
+    def steps(self, stage: int, cursor: list[int] | None) -> Iterator[tuple[list[Batch], list[int]]]:
+        """This process's items of each step, as micro-batches; the longest items first, so that these are alike."""
         rows, train = self.train.encoded.rows, self.config.train
         size = train.batch_size_of(stage)
+        pieces = num_pieces(size, self.world.size, train.rows_at_once)
         share = size // self.world.size
         lengths = rows.lengths()
         epoch, begin = cursor or (0, 0)
@@ -78,9 +80,8 @@ class Finetuning:
                 own = step[self.world.rank :: self.world.size]
                 is_last = number + 1 == len(order)
                 after = [epoch + 1, 0] if is_last else [epoch, number + 1]
-                for piece in range(pieces):
-                    part = own[piece * share // pieces : (piece + 1) * share // pieces]
-                    yield rows.collate(part, self.model.config.pad_token_id), after
+                parts = [own[piece * share // pieces : (piece + 1) * share // pieces] for piece in range(pieces)]
+                yield [rows.collate(part, self.model.config.pad_token_id) for part in parts], after
             epoch, begin = epoch + 1, 0
 
     def count(self, batch: Batch) -> list[int]:

@@ -28,8 +28,8 @@ class Job(Protocol):
     score: str
     """The held-out figure by which a checkpoint is better than another; more is better."""
 
-    def batches(self, stage: int, cursor: Cursor, pieces: int) -> Iterator[tuple[Batch, list[int]]]:
-        """This process's part of every step from a cursor on, in so many pieces, each with the cursor after it."""
+    def steps(self, stage: int, cursor: Cursor) -> Iterator[tuple[list[Batch], list[int]]]:
+        """This process's part of every step from a cursor on, as micro-batches, with the cursor after the step."""
 
     def count(self, batch: Batch) -> list[int]:
         """How many things are asked, for each part of the loss."""

@@ -28,7 +28,7 @@ from litebert.training.distributed import (
 )
 from litebert.training.health import BAD_STEPS, MOST_ROLLBACKS, Health
 from litebert.training.interruption import Interruption
-from litebert.training.job import Job, News, Outcome, num_pieces
+from litebert.training.job import Job, News, Outcome
 from litebert.training.logbook import Logbook
 from litebert.training.meter import Meter
 from litebert.training.optim import learning_rate, make_optimizer
@@ -142,18 +142,16 @@ class Trainer:
         begun = self.clock() - self.state.seconds
         if self.state.step == 0:
             self.save()  # there is always something to go back to
-        rows: Iterator[tuple[Batch, list[int]]] | None = None
+        steps: Iterator[tuple[list[Batch], list[int]]] | None = None
         while self.progress < 1 and not self._is_out_of_patience:
             before = self.clock()
             stage = self.config.stage_at(self.progress)
             if stage != self.state.stage:
                 self._enter(stage)
-                rows = None
-            count = num_pieces(self.config.batch_size_of(stage), self.world.size, self.config.rows_at_once)
-            if rows is None:
-                rows = self.job.batches(stage, self.state.cursor, count)
-            taken = [next(rows) for _ in range(count)]
-            batches = [batch for batch, _ in taken]
+                steps = None
+            if steps is None:
+                steps = self.job.steps(stage, self.state.cursor)
+            batches, cursor = next(steps)
             losses = self._step(batches, stage)
             tokens, operations, asked, signals, seconds = self.world.add(
                 [
@@ -165,7 +163,7 @@ class Trainer:
                 ]
             )
             state = self.state
-            state.cursor, state.step, state.tokens = taken[-1][1], state.step + 1, state.tokens + int(tokens)
+            state.cursor, state.step, state.tokens = cursor, state.step + 1, state.tokens + int(tokens)
             self.meter.add(losses, tokens, operations, self.clock() - before)
             state.seconds = seconds
             went_back = self.health.bad_in_a_row >= BAD_STEPS
