@@ -20,9 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from harness import machine
-from litebert.baselines.compare import Contest, compare
+from litebert.baselines.compare import Comparison, compare
 from litebert.runtime import prepare_process
-from litebert.tasks.finetune import configure, measure_volume, open_encoder
 from litebert.tasks.readers.sources import OFFICIAL, OwnData, read_official, read_own
 from litebert.tasks.task import Columns, Dataset
 
@@ -77,25 +76,24 @@ def run_task(name: str, places: list[Path], model: str, out: Path) -> None:
     """Climb the ladder on one task, and keep what came out."""
     settings = SETTINGS[_task_of(name)]
     data = read(_task_of(name), places, settings)
-    shape, tokenizer, place = open_encoder(model)
-    config = configure(
-        data.task,
-        measure_volume(data.task, data.splits["train"], tokenizer, settings.max_length),
-        shape,
-        place,
+    folder = out / name
+    comparison = Comparison.plan(
+        data,
+        model,
+        folder,
+        split=settings.split,
+        num_seeds=settings.seeds,
         epochs=settings.epochs,
         batch_size=32,
         lr=settings.lr,
         max_length=settings.max_length,
     )
-    folder = out / name
-    folder.mkdir(parents=True, exist_ok=True)
-    contest = Contest(data, settings.split, config, tokenizer, folder, settings.seeds)
-    rows = compare(contest, on_row=lambda row: print(f"{name}: {row['name']} {row['score']}", flush=True))
+    config = comparison.config
+    done = compare(comparison, on_row=lambda row: print(f"{name}: {row['name']} {row['score']}", flush=True))
     sizes = [len(data.splits["train"]), len(data.splits[settings.split])]
     facts = {"encoder": describe_encoder(Path(model)), "date": machine()["date"], "compiled": config.train.compiled}
     chosen = {"epochs": settings.epochs, "max_length": config.max_length, "seeds": settings.seeds}
-    result = {"task": name, "score": data.task.score, "sizes": sizes, **chosen, **facts, "rows": rows}
+    result = {"task": name, "score": data.task.score, "sizes": sizes, **chosen, **facts, "rows": done["rows"]}
     (folder / "result.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from litebert.baselines import word2vec
+from litebert.baselines.linear import LinearClassifier
 from litebert.baselines.word2vec import AveragedVectors, WordVectors, skip_gram_rows
 from litebert.errors import RequestError
 
@@ -55,7 +56,7 @@ def test_words_beyond_the_ten_thousandth_are_learnt() -> None:
 def test_a_part_of_many_texts_holds_all_classes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(word2vec, "_MOST_ROWS", 20)
     # Every second text is of the same class.
-    model = AveragedVectors("classification").fit(["the cat", "the dog"] * 20, ["cat", "dog"] * 20)
+    model = AveragedVectors(LinearClassifier()).fit(["the cat", "the dog"] * 20, ["cat", "dog"] * 20)
     assert model.predict(["the cat", "the dog"]) == ["cat", "dog"]
 
 
@@ -68,7 +69,7 @@ def test_vectors_come_from_a_part_of_a_long_text(monkeypatch: pytest.MonkeyPatch
 def test_missing_gensim_is_said_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gensim.models", None)
     with pytest.raises(RequestError, match=r"pip install 'litebert\[baselines\]'"):
-        AveragedVectors("classification").fit(["a", "b"], ["x", "y"])
+        AveragedVectors(LinearClassifier()).fit(["a", "b"], ["x", "y"])
 
 
 def test_skip_gram_rows_at_the_borders() -> None:

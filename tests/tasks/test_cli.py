@@ -141,7 +141,8 @@ def test_the_ladder(home: Path, small_encoder: Path, tmp_path: Path) -> None:
     scores = {row["name"]: row["score"] for row in said["rows"]}
     names = ["majority", "bag-of-words", "tf-idf", "word2vec", "n-gram", "encoder from scratch", "pretrained encoder"]
     assert list(scores) == names
-    assert said["split"] == "test"
+    assert (said["split"], said["metric"]) == ("test", "accuracy")
+    assert said == json.loads((tmp_path / "ladder" / "compare.json").read_text(encoding="utf-8"))
     assert scores["majority"] < 0.7 < scores["tf-idf"]
     assert all(row["train_seconds"] >= 0 and row["texts_per_second"] > 0 for row in said["rows"])
     assert "pretrained encoder" in (tmp_path / "ladder" / "compare.html").read_text(encoding="utf-8")

@@ -7,14 +7,13 @@ that is still hard to beat on a small data set.
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer  # type: ignore[import-untyped]
 
-from litebert.baselines.linear import LinearModel, Matrix, TextKind, combine_pairs, count_outputs
+from litebert.baselines.linear import LinearModel, Matrix, check_examples, combine_pairs
 from litebert.baselines.words import Text, split_pair, split_words
-from litebert.errors import RequestError
 
 __all__ = ["BagOfWords", "Weighting", "choose_vocabulary", "count_words", "list_singles", "make_counter"]
 
@@ -41,23 +40,22 @@ def count_words(texts: Iterable[str]) -> tuple[list[str], list[list[int]]]:
 
 
 class BagOfWords:
-    """Counts or tf-idf of words, then logistic regression (classes, label sets) or ridge regression (scores).
+    """Counts or tf-idf of words, and a linear model on top of them.
 
     `counts` takes single words. `tf-idf` also takes pairs of neighbouring words, damps repetition (1 + log count) and
     brings each text to length 1. For pairs of texts, see `combine_pairs`. Features are the terms that most texts
-    have, at most 200,000, and fewer if there are more than 250 labels: the coefficients stay below 200 MB.
+    have, at most 200,000, and fewer if there are more than 250 labels:
+    the coefficients stay below 200 MB (twice that while they are learnt).
     """
 
-    def __init__(self, kind: TextKind, weighting: Weighting = "counts", seed: int = 0) -> None:
-        self._weighting, self._kind = weighting, kind
-        self._model = LinearModel(kind, strength=1.0 if weighting == "counts" else 10.0, seed=seed)
+    def __init__(self, model: LinearModel, weighting: Weighting = "counts") -> None:
+        self._model, self._weighting = model, weighting
 
-    def fit(self, texts: Sequence[Text], targets: Sequence[Any]) -> "BagOfWords":
+    def fit(self, texts: Sequence[Text], targets: Sequence[Any]) -> Self:
         """Choose the terms, weigh them and learn what they say about the targets."""
-        if not texts:
-            raise RequestError("there are no texts to learn from: give at least one")
+        check_examples(len(texts), targets)
         self._is_pair = any(not isinstance(text, str) for text in texts)
-        max_features = min(_MOST_FEATURES, max(1, _MOST_WEIGHTS // count_outputs(self._kind, targets)))
+        max_features = min(_MOST_FEATURES, max(1, _MOST_WEIGHTS // self._model.count_outputs(targets)))
         analyse = split_words if self._weighting == "counts" else _list_terms
         singles = list_singles(texts, self._is_pair)
         self._counter = make_counter(choose_vocabulary(map(analyse, singles), max_features), analyse)
@@ -67,7 +65,7 @@ class BagOfWords:
         return self
 
     def predict(self, texts: Sequence[Text]) -> list[Any]:
-        """A class, a tuple of labels or a score for each text; words that training did not see count for nothing."""
+        """A target for each text; words that training did not see count for nothing."""
         if not texts:
             return []
         return self._model.predict(self._make_features(self._counter.transform(list_singles(texts, self._is_pair))))

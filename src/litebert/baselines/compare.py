@@ -1,8 +1,8 @@
-"""The ladder: what the field used before BERT, an encoder without pretraining, and ours, on the same examples.
+"""The comparison: what the field used before BERT, an encoder without pretraining, and ours, on the same examples.
 
 Every rung learns from the same training examples (an encoder sets some of them aside to choose its checkpoint by, where
-it must) and is scored on the same others by the same metrics. A practitioner should know which rung is enough; a paper
-should say how far above the others it stands.
+it must) and is measured on the same others by the same metrics. A practitioner should know which rung is enough; a
+paper should say how far above the others it stands.
 """
 
 import statistics
@@ -12,112 +12,267 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from litebert.baselines.ladder import list_rungs, make_rung
+from litebert.baselines.ladder import EXPLANATIONS, LADDER, AnswerType, make_rung
 from litebert.errors import RequestError
 from litebert.folders import write_json
 from litebert.tasks.config import FinetuneConfig
-from litebert.tasks.finetune import finetune
-from litebert.tasks.metrics import gold_answer, score_answers
+from litebert.tasks.finetune import choose_length, configure, finetune, measure_volume, open_encoder
+from litebert.tasks.metrics import gold_answer, majority_score, score_answers
 from litebert.tasks.predictor import open_predictor
 from litebert.tasks.readers.sources import hold_out, is_official
 from litebert.tasks.scoring import score_outputs
-from litebert.tasks.seeds import summarize_seeds
-from litebert.tasks.task import ChoiceExample, Dataset, Example, QuestionExample, TaggedExample
+from litebert.tasks.seeds import has_learnt, summarize_seeds
+from litebert.tasks.task import ChoiceExample, Dataset, Example, QuestionExample, TaggedExample, Task
 from litebert.text.tokenizer import Tokenizer
 from litebert.training.job import News, Outcome
 
-__all__ = ["PRETRAINED", "SCRATCH", "Contest", "choose_split", "compare", "run_encoder", "run_rung"]
+__all__ = ["MAJORITY", "PRETRAINED", "SCRATCH", "Comparison", "compare", "run_encoder", "run_majority", "run_rung"]
 
-SCRATCH, PRETRAINED = "encoder from scratch", "pretrained encoder"
+MAJORITY, SCRATCH, PRETRAINED = "majority", "encoder from scratch", "pretrained encoder"
 _EXPLANATIONS = {
+    **EXPLANATIONS,
+    MAJORITY: "the answer that is most often right, whatever is asked",
     SCRATCH: "the same encoder and recipe, begun with random weights",
     PRETRAINED: "fine-tuned from the model that was named",
 }
-Row = dict[str, Any]
-Say = Callable[[str], None]
+ResultRow = dict[str, Any]
+"""A rung in the table: `name`, `explanation`, `score` (the value of the metric that decides) and all `metrics`; what it
+took: `train_seconds`, `size_bytes`, `texts_per_second`. Encoders also have `seeds`, `score_low` and `score_high` over
+them, and `only_majority`: whether they found no more than the majority. One that could not be run has a `note`."""
 
 
 @dataclass(frozen=True)
-class Contest:
-    """What the rungs compete on: a task's examples, and the encoder's part."""
+class Comparison:
+    """What the rungs are compared on: a task's examples, and the encoder's part."""
 
     data: Dataset
     split: str
+    encoder: str
     config: FinetuneConfig
     tokenizer: Tokenizer
     out: Path
-    seeds: int = 1
+    num_seeds: int = 1
+
+    @classmethod
+    def plan(
+        cls,
+        data: Dataset,
+        model: str,
+        out: Path,
+        *,
+        split: str | None = None,
+        num_seeds: int = 1,
+        max_length: int | None = None,
+        **settings: Any,
+    ) -> "Comparison":
+        """Choose the split and the settings of the encoder, a run, a model folder or a hub name; see `configure`."""
+        chosen = _choose_split(data, split)
+        shape, tokenizer, source = open_encoder(model)
+        length = choose_length(data.task, shape, max_length)
+        volume = measure_volume(data.task, data.splits.get("train", ()), tokenizer, length)
+        config = configure(data.task, volume, shape, source, max_length=max_length, **settings)
+        return cls(data, chosen, model, config, tokenizer, out, num_seeds)
+
+    @property
+    def task(self) -> Task:
+        """What is asked."""
+        return self.data.task
+
+    @property
+    def train(self) -> Sequence[Example]:
+        """The examples to learn from."""
+        return self.data.splits["train"]
 
     @property
     def examples(self) -> Sequence[Example]:
-        """Those that are scored."""
+        """The examples that the metrics are computed on."""
         return self.data.splits[self.split]
+
+    @property
+    def rungs(self) -> list[str]:
+        """The names of all rungs, from the simplest upwards."""
+        return [MAJORITY, *LADDER[_answer_type(self.task)], SCRATCH, PRETRAINED]
+
+    def describe(self, rows: Sequence[ResultRow]) -> dict[str, Any]:
+        """The comparison as it is saved: what was asked, with which settings, and the rows of the table."""
+        train = self.config.train
+        epochs = None if train.steps is None else round(train.steps * train.batch_size / max(1, len(self.train)), 3)
+        return {
+            "task": self.task.name,
+            "split": self.split,
+            "metric": self.task.score,
+            "num_examples": {"train": len(self.train), self.split: len(self.examples)},
+            "settings": {
+                "encoder": self.encoder,
+                "steps": train.steps,
+                "epochs": epochs,
+                "seconds": train.seconds,
+                "learning_rate": train.optim.lr,
+                "batch_size": train.batch_size,
+                "max_length": self.config.max_length,
+                "seeds": list(range(self.num_seeds)),
+            },
+            "rows": list(rows),
+        }
 
 
 def compare(
-    contest: Contest,
+    comparison: Comparison,
     rungs: Sequence[str] | None = None,
-    on_row: Callable[[Row], None] = lambda row: None,
-    on_message: Say = lambda words: None,
+    on_row: Callable[[ResultRow], None] = lambda row: None,
+    on_message: Callable[[str], None] = lambda message: None,
     on_step: Callable[[News], None] | None = None,
     train: Callable[..., Outcome] = finetune,
-) -> list[Row]:
-    """Run the ladder from the bottom to the top, a row for each rung; a rung that cannot be run says why.
+) -> dict[str, Any]:
+    """Run the ladder from the bottom to the top, into `compare.json`; give what that file holds.
 
-    `train` fine-tunes the encoder into a run folder; give another function with `finetune`'s parameters to leave more
-    than that there.
+    All rungs are run, or those that are named. A rung that cannot be run says why. `train` fine-tunes the encoder into
+    a run folder; give another function with `finetune`'s parameters to leave more than that there.
     """
-    names = [rung.name for rung in list_rungs(contest.data.task.kind)] + [SCRATCH, PRETRAINED]
-    unknown = sorted(set(rungs or ()) - set(names))
+    unknown = sorted(set(rungs or ()) - set(comparison.rungs))
     if unknown:
-        raise RequestError(f"the ladder has no rung {unknown[0]!r}: choose from {', '.join(names)}")
-    rows: list[Row] = []
-    for name in names:
+        raise RequestError(f"the ladder has no rung {unknown[0]!r}: choose from {', '.join(comparison.rungs)}")
+    comparison.out.mkdir(parents=True, exist_ok=True)
+    rows: list[ResultRow] = []
+    result = comparison.describe(rows)
+    for name in comparison.rungs:
         if rungs is not None and name not in rungs:
             continue
         on_message(f"{name} …")
-        if name in _EXPLANATIONS:
-            row = run_encoder(contest, name == SCRATCH, on_step, train)
+        if name == MAJORITY:
+            row = run_majority(comparison)
+        elif name in (SCRATCH, PRETRAINED):
+            row = run_encoder(comparison, name == SCRATCH, on_step, train)
         else:
             try:
-                row = run_rung(contest, name)
+                row = run_rung(comparison, name)
             except RequestError as error:  # a library that is not installed
                 row = {"name": name, "score": None, "note": str(error)}
         rows.append(row)
         on_row(row)
-        task = contest.data.task
-        write_json(
-            contest.out / "compare.json",
-            {"task": task.name, "split": contest.split, "score": task.score, "rows": rows},
-        )
-    return rows
+        result = comparison.describe(rows)
+        write_json(comparison.out / "compare.json", result)
+    return result
 
 
-def run_rung(contest: Contest, name: str, seed: int = 0) -> Row:
-    """Train and score one of the baselines."""
-    task, examples = contest.data.task, contest.examples
-    train = contest.data.splits["train"]
-    rung = make_rung(name, task.kind, seed)
-    explanation = next(it.explanation for it in list_rungs(task.kind) if it.name == name)
+def run_majority(comparison: Comparison) -> ResultRow:
+    """Measure the answer that is most often right."""
     begun = time.perf_counter()
-    rung.fit([question_of(example) for example in train], [target_of(example) for example in train])
+    metrics = majority_score(comparison.task, comparison.train, comparison.examples)
+    seconds = time.perf_counter() - begun
+    return _make_row(comparison, MAJORITY, metrics, seconds, 0, len(comparison.examples) / max(seconds, 1e-9))
+
+
+def run_rung(comparison: Comparison, name: str, seed: int = 0) -> ResultRow:
+    """Train and measure one of the baselines."""
+    rung = make_rung(name, _answer_type(comparison.task), seed)
+    begun = time.perf_counter()
+    rung.fit([_features(example) for example in comparison.train], [_target(example) for example in comparison.train])
     trained = time.perf_counter()
-    answers = rung.predict([question_of(example) for example in examples])
-    done = time.perf_counter()
-    answers = [tuple(answer) if task.kind in ("multi-label", "tagging") else answer for answer in answers]
-    scores = score_answers(task, examples, answers)
-    return {
-        "name": name,
-        "explanation": explanation,
-        "score": scores[task.score],
-        "scores": scores,
-        "train_seconds": trained - begun,
-        "size_bytes": rung.size_bytes,
-        "texts_per_second": len(examples) / max(done - trained, 1e-9),
+    answers = rung.predict([_features(example) for example in comparison.examples])
+    rate = len(answers) / max(time.perf_counter() - trained, 1e-9)
+    metrics = score_answers(comparison.task, comparison.examples, answers)
+    return _make_row(comparison, name, metrics, trained - begun, rung.size_bytes, rate)
+
+
+def run_encoder(
+    comparison: Comparison,
+    scratch: bool,
+    on_step: Callable[[News], None] | None = None,
+    train: Callable[..., Outcome] = finetune,
+) -> ResultRow:
+    """Fine-tune and measure with each seed; the row has the median, and the spread beside it.
+
+    Where the metrics are computed on development examples, the encoder chooses its checkpoint (and threshold) on a
+    tenth of its training examples instead, which it does not learn from. The other rungs choose nothing, and learn
+    from all.
+    """
+    task, name, data = comparison.task, SCRATCH if scratch else PRETRAINED, comparison.data
+    if comparison.split == "dev":
+        learnt, dev = hold_out(comparison.train)
+        data = Dataset(task, {"train": learnt, "dev": dev}, data.num_skipped)
+    metrics: dict[int, dict[str, float]] = {}
+    seconds, rates, size = [], [], 0
+    for seed in range(comparison.num_seeds):
+        folder = comparison.out / name.replace(" ", "-") / f"seed-{seed}"
+        config = _with_seed(comparison.config, seed, None if scratch else comparison.config.begin_from)
+        resume = (folder / "run.json").is_file()
+        outcome = train(data, folder, config, comparison.tokenizer, resume=resume, on_step=on_step)
+        if outcome.status == "interrupted":
+            raise KeyboardInterrupt
+        metrics[seed], rate = _evaluate(folder, task, comparison.examples)
+        rates.append(rate)
+        seconds.append(outcome.state.seconds)
+        size = (folder / "model" / "model.safetensors").stat().st_size
+    values = {seed: found[task.score] for seed, found in metrics.items()}
+    summary = summarize_seeds(values, None)
+    middle = min(values, key=lambda seed: abs(values[seed] - summary["median"]))
+    row = _make_row(comparison, name, metrics[middle], statistics.median(seconds), size, statistics.median(rates))
+    majority = majority_score(task, comparison.train, comparison.examples)[task.score]
+    return row | {
+        "score": summary["median"],
+        "seeds": summary["seeds"],
+        "score_low": summary["lowest"] if comparison.num_seeds > 1 else None,
+        "score_high": summary["highest"] if comparison.num_seeds > 1 else None,
+        "only_majority": not has_learnt(summary["median"], majority),
     }
 
 
-def question_of(example: Example) -> Any:
+def _evaluate(folder: Path, task: Task, examples: Sequence[Example]) -> tuple[dict[str, float], float]:
+    """The metrics of a fine-tuned model, and how many examples it answers in a second."""
+    predictor = open_predictor(str(folder))
+    begun = time.perf_counter()
+    outputs = predictor.ask(examples)
+    rate = len(examples) / max(time.perf_counter() - begun, 1e-9)
+    return score_outputs(task, examples, outputs, predictor.threshold)[0], rate
+
+
+def _make_row(
+    comparison: Comparison, name: str, metrics: dict[str, float], seconds: float, size: int, rate: float
+) -> ResultRow:
+    return {
+        "name": name,
+        "explanation": _EXPLANATIONS[name],
+        "score": metrics[comparison.task.score],
+        "metrics": metrics,
+        "train_seconds": seconds,
+        "size_bytes": size,
+        "texts_per_second": rate,
+    }
+
+
+def _with_seed(config: FinetuneConfig, seed: int, begin_from: str | None) -> FinetuneConfig:
+    train = config.train.model_copy(update={"seed": seed})
+    return config.model_copy(update={"train": train, "begin_from": begin_from})
+
+
+def _choose_split(data: Dataset, wanted: str | None) -> str:
+    """The split to measure on: one that was named; of a user's own data the test file if there is one; else dev."""
+    own_test = not is_official(data.task) and "test" in data.splits
+    split = wanted or ("test" if own_test else "dev")
+    examples = data.splits.get(split)
+    if not examples:
+        there = ", ".join(data.splits)
+        raise RequestError(f"{data.task.name} has no split {split!r} here: there are {there}")
+    if any(gold_answer(example) is None for example in examples):
+        raise RequestError(f"the answers of {data.task.name}'s split {split!r} are not known: choose another --split")
+    return split
+
+
+def _answer_type(task: Task) -> AnswerType:
+    """What the answers of a task look like."""
+    types: dict[str, AnswerType] = {
+        "classification": "label",
+        "multi-label": "labels",
+        "regression": "number",
+        "tagging": "tags",
+        "questions": "span",
+        "choice": "option",
+    }
+    return types[task.kind]
+
+
+def _features(example: Example) -> Any:
     """An example as the baselines take it."""
     match example:
         case TaggedExample():
@@ -130,7 +285,7 @@ def question_of(example: Example) -> Any:
             return example.text if example.pair is None else (example.text, example.pair)
 
 
-def target_of(example: Example) -> Any:
+def _target(example: Example) -> Any:
     """What is right, as the baselines take it."""
     match example:
         case TaggedExample():
@@ -141,72 +296,3 @@ def target_of(example: Example) -> Any:
             return example.answer
         case _:
             return example.label
-
-
-def run_encoder(
-    contest: Contest,
-    scratch: bool,
-    on_step: Callable[[News], None] | None = None,
-    train: Callable[..., Outcome] = finetune,
-) -> Row:
-    """Fine-tune with each seed, and score; the row has the median, and the spread beside it.
-
-    Where development examples are what is scored, the encoder chooses its checkpoint (and threshold) on a tenth of its
-    training examples instead, which it does not learn from. The other rungs choose nothing, and learn from all.
-    """
-    task, name = contest.data.task, SCRATCH if scratch else PRETRAINED
-    data = contest.data
-    if contest.split == "dev":
-        learnt, dev = hold_out(data.splits["train"])
-        data = Dataset(task, {"train": learnt, "dev": dev}, data.num_skipped)
-    scores: dict[int, float] = {}
-    seconds, rates, size = [], [], 0
-    all_scores: list[dict[str, float]] = []
-    for seed in range(contest.seeds):
-        folder = contest.out / name.replace(" ", "-") / f"seed-{seed}"
-        config = _with_seed(contest.config, seed, None if scratch else contest.config.begin_from)
-        resume = (folder / "run.json").is_file()
-        outcome = train(data, folder, config, contest.tokenizer, resume=resume, on_step=on_step)
-        if outcome.status == "interrupted":
-            raise KeyboardInterrupt
-        predictor = open_predictor(str(folder))
-        begun = time.perf_counter()
-        outputs = predictor.ask(contest.examples)
-        rates.append(len(contest.examples) / max(time.perf_counter() - begun, 1e-9))
-        figures, _ = score_outputs(task, contest.examples, outputs, predictor.threshold)
-        scores[seed] = figures[task.score]
-        all_scores.append(figures)
-        seconds.append(outcome.state.seconds)
-        size = (folder / "model" / "model.safetensors").stat().st_size
-    summary = summarize_seeds(scores, None)
-    middle = min(scores, key=lambda seed: abs(scores[seed] - summary["median"]))
-    return {
-        "name": name,
-        "explanation": _EXPLANATIONS[name],
-        "score": summary["median"],
-        "scores": all_scores[middle],
-        "seeds": summary["seeds"],
-        "score_low": summary["lowest"] if contest.seeds > 1 else None,
-        "score_high": summary["highest"] if contest.seeds > 1 else None,
-        "train_seconds": statistics.median(seconds),
-        "size_bytes": size,
-        "texts_per_second": statistics.median(rates),
-    }
-
-
-def _with_seed(config: FinetuneConfig, seed: int, begin_from: str | None) -> FinetuneConfig:
-    train = config.train.model_copy(update={"seed": seed})
-    return config.model_copy(update={"train": train, "begin_from": begin_from})
-
-
-def choose_split(data: Dataset, wanted: str | None = None) -> str:
-    """The split to score on: one that was named; of a user's own data the test file if there is one; else dev."""
-    own_test = not is_official(data.task) and "test" in data.splits
-    split = wanted or ("test" if own_test else "dev")
-    examples = data.splits.get(split)
-    if not examples:
-        there = ", ".join(data.splits)
-        raise RequestError(f"{data.task.name} has no split {split!r} here: there are {there}")
-    if any(gold_answer(example) is None for example in examples):
-        raise RequestError(f"the answers of {data.task.name}'s split {split!r} are not known: choose another --split")
-    return split

@@ -1,86 +1,127 @@
-"""n-gram language models as classifiers: the class whose model finds a text most probable.
+"""n-gram language models that choose: the label, the labels or the option that makes the words most probable.
 
-It is a generative classifier: P(class | text) ∝ P(class) · P(text | class).
+For labels this is a generative classifier: P(label | text) ∝ P(label) · P(text | label).
 """
 
 import math
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Iterable, Sequence
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from litebert.baselines.bag_of_words import choose_vocabulary
-from litebert.baselines.linear import list_labels
+from litebert.baselines.linear import check_examples, sort_labels
 from litebert.baselines.ngram import NgramModel
-from litebert.baselines.words import Text, join_words
+from litebert.baselines.overlap import BLANK, ChoiceItem, fill_blank
+from litebert.baselines.words import Text, join_words, split_words
 from litebert.errors import RequestError
 
-__all__ = ["NgramClassifier"]
+__all__ = ["LikelyOption", "NgramClassifier", "NgramLabeler"]
 
 _MOST_WORDS = 200_000
 _LONGEST_TEXT = 20_000_000
 
 
 class NgramClassifier:
-    """A language model and a prior for each class; for label sets, two of them for each label: with and without it.
+    """A language model and a prior for each label.
 
     All models share a vocabulary, the 200,000 words that most training texts have, so that their probabilities can be
-    compared. Together they count at most 20 million words, each the same number. There is no model of a
-    score: n-grams are for classes and labels only.
+    compared. Together they count at most `max_words` words, each the same number.
     """
 
-    def __init__(self, kind: Literal["classification", "multi-label"], order: int = 3) -> None:
-        if kind not in ("classification", "multi-label"):
-            raise RequestError(f"n-gram models cannot learn {kind}: leave this rung out")
-        self._kind, self._order = kind, order
+    def __init__(self, order: int = 3, vocabulary: Sequence[str] | None = None, max_words: int = _LONGEST_TEXT) -> None:
+        self._order, self._given, self._max_words = order, vocabulary, max_words
 
-    def fit(self, texts: Sequence[Text], targets: Sequence[Any]) -> "NgramClassifier":
-        """Count the n-grams of each class."""
-        if not texts or len(texts) != len(targets):
-            raise RequestError(
-                f"there are {len(texts)} texts and {len(targets)} targets to learn from: "
-                "give at least one text, and a target for each"
-            )
-        self._vocabulary = list(choose_vocabulary(map(join_words, texts), _MOST_WORDS))
-        self._labels = list_labels(self._kind, targets)
-        num_models = len(self._labels) * (1 if self._kind == "classification" else 2)
-        self._max_words = _LONGEST_TEXT // max(1, num_models)
-        self._rivals: list[list[tuple[float, NgramModel]]] = []
-        if self._kind == "classification":
-            self._rivals = [[self._fit_class(texts, [target == label for target in targets]) for label in self._labels]]
-            return self
-        for label in self._labels:
-            has_label = [label in target for target in targets]
-            lacks_label = [not has for has in has_label]
-            self._rivals.append([self._fit_class(texts, chosen) for chosen in (lacks_label, has_label)])
+    def fit(self, texts: Sequence[Text], targets: Sequence[Any]) -> Self:
+        """Count the n-grams of each label."""
+        check_examples(len(texts), targets)
+        self._vocabulary = _choose_words(texts) if self._given is None else self._given
+        labels = sort_labels(targets)
+        self._priors, self._models = {}, {}
+        for label in labels:
+            chosen = [text for text, target in zip(texts, targets, strict=True) if target == label]
+            self._priors[label] = math.log(len(chosen) / len(texts))
+            model = NgramModel(self._order, self._vocabulary, self._max_words // len(labels))
+            self._models[label] = model.fit(chosen)
         return self
 
-    def _fit_class(self, texts: Sequence[Text], is_chosen: Sequence[bool]) -> tuple[float, NgramModel]:
-        """The logarithm of the prior of a class, and the model of its texts."""
-        chosen = [text for text, is_one in zip(texts, is_chosen, strict=True) if is_one]
-        prior = math.log(len(chosen) / len(texts)) if chosen else -math.inf
-        return prior, NgramModel(self._order, self._vocabulary, self._max_words).fit(chosen)
-
     def predict(self, texts: Sequence[Text]) -> list[Any]:
-        """The most probable class, or the tuple of all labels that are more probable than not."""
-        winners = [self._find_winners(rivals, texts) for rivals in self._rivals]
-        if self._kind == "classification":
-            return [self._labels[winner] for winner in winners[0]]
-        return [
-            tuple(label for label, won in zip(self._labels, winners, strict=True) if won[row])
-            for row in range(len(texts))
-        ]
-
-    @staticmethod
-    def _find_winners(rivals: Sequence[tuple[float, NgramModel]], texts: Sequence[Text]) -> NDArray[Any]:
-        """For each text the number of the most probable class."""
-        winners: NDArray[Any] = np.argmax([prior + model.log_likelihoods(texts) for prior, model in rivals], axis=0)
-        return winners
+        """The most probable label of each text."""
+        labels = list(self._models)
+        logits = [self._priors[label] + self._models[label].log_likelihoods(texts) for label in labels]
+        return [labels[number] for number in np.argmax(logits, axis=0)]
 
     @property
     def size_bytes(self) -> int:
         """Bytes of all counts, and of the words, which are counted once, in UTF-8."""
-        words = sum(len(word.encode()) for word in self._vocabulary)
-        models = [model for rivals in self._rivals for _, model in rivals]
-        return words + sum(model.size_bytes - words for model in models)
+        words = _count_bytes(self._vocabulary)
+        return words + sum(model.size_bytes - words for model in self._models.values())
+
+
+class NgramLabeler:
+    """A set of labels for each text: an `NgramClassifier` for each label says whether the text has it."""
+
+    def __init__(self, order: int = 3) -> None:
+        self._order = order
+
+    def fit(self, texts: Sequence[Text], targets: Sequence[Iterable[Any]]) -> Self:
+        """Count the n-grams of the texts with and without each label."""
+        check_examples(len(texts), targets)
+        self._vocabulary = _choose_words(texts)
+        sets = [frozenset(target) for target in targets]
+        labels = sort_labels(label for target in sets for label in target)
+        self._models = {
+            label: NgramClassifier(self._order, self._vocabulary, _LONGEST_TEXT // len(labels)).fit(
+                texts, [label in target for target in sets]
+            )
+            for label in labels
+        }
+        return self
+
+    def predict(self, texts: Sequence[Text]) -> list[tuple[Any, ...]]:
+        """All labels that are more probable than not."""
+        columns = {label: model.predict(texts) for label, model in self._models.items()}
+        return [tuple(label for label, has in columns.items() if has[row]) for row in range(len(texts))]
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all counts, and of the words, which are counted once, in UTF-8."""
+        words = _count_bytes(self._vocabulary)
+        return words + sum(model.size_bytes - words for model in self._models.values())
+
+
+class LikelyOption:
+    """Multiple choice: the option whose words are most probable after the question, in the mean over its words."""
+
+    def __init__(self, order: int = 3) -> None:
+        self._model = NgramModel(order)
+
+    def fit(self, items: Sequence[ChoiceItem], answers: Sequence[int]) -> Self:
+        """Count the n-grams of the passages, and of the questions with the right answers."""
+        if not items:
+            raise RequestError("there are no questions to learn from: give at least one")
+        right = (fill_blank(item, answer) for item, answer in zip(items, answers, strict=True))
+        self._model.fit([*dict.fromkeys(passage for passage, _, _ in items), *right])
+        return self
+
+    def predict(self, items: Sequence[ChoiceItem]) -> list[int]:
+        """For each item the index of an option."""
+        best = []
+        for _, question, options in items:
+            before = split_words(question.split(BLANK)[0])
+            logits = [self._model.score_continuation(before, split_words(option)) for option in options]
+            best.append(logits.index(max(logits)))
+        return best
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the language model."""
+        return self._model.size_bytes
+
+
+def _choose_words(texts: Sequence[Text]) -> list[str]:
+    return list(choose_vocabulary(map(join_words, texts), _MOST_WORDS))
+
+
+def _count_bytes(words: Iterable[str]) -> int:
+    return sum(len(word.encode()) for word in words)

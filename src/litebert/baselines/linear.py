@@ -1,108 +1,175 @@
-"""From a matrix of features to classes, sets of labels or scores: the linear model on top of every kind of vector.
+"""From a matrix of features to a label, a set of labels or a number: the linear models on top of every kind of vector.
 
-Classes and label sets are learnt one against the rest with logistic regression, scores with ridge regression.
+Labels are learnt one against the rest with logistic regression, numbers with ridge regression. Coefficients are kept
+as float32.
 """
 
-from collections.abc import Hashable, Sequence
-from typing import Any, Literal
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse  # type: ignore[import-untyped]
 from sklearn.linear_model import LogisticRegression, Ridge  # type: ignore[import-untyped]
+from sklearn.multiclass import OneVsRestClassifier  # type: ignore[import-untyped]
 
 from litebert.errors import RequestError
 
-__all__ = ["LinearModel", "Matrix", "TextKind", "combine_pairs", "count_outputs", "list_labels"]
+__all__ = [
+    "LinearClassifier",
+    "LinearLabeler",
+    "LinearModel",
+    "LinearRegressor",
+    "Matrix",
+    "check_examples",
+    "combine_pairs",
+    "sort_labels",
+]
 
-TextKind = Literal["classification", "multi-label", "regression"]
 Matrix = Any
 """A NumPy matrix, or a sparse one of SciPy; a row for each text."""
 _MOST_ITERATIONS = 1_000
-_CERTAIN = 100.0  # the log-odds of a label that all training texts have
 
 
-def list_labels(kind: TextKind, targets: Sequence[Any]) -> list[Any]:
-    """All labels that occur, in order of their names; none for scores."""
-    if kind == "regression":
-        return []
-    labels: set[Hashable] = set(targets) if kind == "classification" else {name for names in targets for name in names}
-    return sorted(labels, key=lambda label: (str(type(label)), label))
+class LinearModel(Protocol):
+    """What stands on the features of a text."""
 
+    def count_outputs(self, targets: Sequence[Any]) -> int:
+        """How many numbers the model would compute for a text."""
 
-def count_outputs(kind: TextKind, targets: Sequence[Any]) -> int:
-    """How many numbers a linear model gives for a text."""
-    return max(1, len(list_labels(kind, targets)))
-
-
-class LinearModel:
-    """Logistic regression (one against the rest) or ridge regression, with the coefficients in one array.
-
-    `strength` is the inverse of the regularisation in logistic regression, as scikit-learn's `C`.
-    """
-
-    def __init__(self, kind: TextKind, strength: float = 1.0, seed: int = 0) -> None:
-        self._kind, self._strength, self._seed = kind, strength, seed
-
-    def fit(self, matrix: Matrix, targets: Sequence[Any]) -> "LinearModel":
-        """Learn from one row and one target per text."""
-        if not len(targets) or matrix.shape[0] != len(targets):
-            raise RequestError(
-                f"there are {matrix.shape[0]} texts and {len(targets)} targets to learn from: "
-                "give at least one text, and a target for each"
-            )
-        self._labels = list_labels(self._kind, targets)
-        if self._kind == "regression":
-            self._fit_scores(matrix, np.asarray(targets, np.float64))
-            return self
-        # Of two classes, the second is learnt and the first is all else.
-        learnt = self._labels[1:] if self._kind == "classification" and len(self._labels) <= 2 else self._labels
-        self._weights = np.zeros((matrix.shape[1], len(learnt)), np.float32)
-        self._intercepts = np.zeros(len(learnt), np.float32)
-        for column, label in enumerate(learnt):
-            if self._kind == "classification":
-                has_label = np.fromiter((target == label for target in targets), bool, len(targets))
-            else:
-                has_label = np.fromiter((label in target for target in targets), bool, len(targets))
-            self._weights[:, column], self._intercepts[column] = self._fit_label(matrix, has_label)
-        return self
-
-    def _fit_scores(self, matrix: Matrix, scores: NDArray[np.float64]) -> None:
-        if not np.isfinite(scores).all():
-            raise RequestError("a score to learn from is not a finite number: leave such texts out")
-        model = Ridge(solver="sparse_cg" if sparse.issparse(matrix) else "cholesky", random_state=self._seed)
-        model.fit(matrix, scores)
-        self._weights = model.coef_.astype(np.float32)[:, None]
-        self._intercepts = np.array([model.intercept_], np.float32)
-        self._range = (float(scores.min()), float(scores.max()))
-
-    def _fit_label(self, matrix: Matrix, has_label: NDArray[np.bool_]) -> tuple[NDArray[Any], float]:
-        """Coefficients and intercept for one label against the rest; a label of all or none needs no learning."""
-        if has_label.all() or not has_label.any():
-            return np.zeros(matrix.shape[1]), _CERTAIN if has_label[0] else -_CERTAIN
-        # liblinear's Newton method needs few steps on counts that are not scaled, where L-BFGS needs thousands; on
-        # dense features that are scaled, L-BFGS is faster.
-        solver = "liblinear" if sparse.issparse(matrix) else "lbfgs"
-        model = LogisticRegression(C=self._strength, solver=solver, max_iter=_MOST_ITERATIONS, random_state=self._seed)
-        model.fit(matrix, has_label)
-        return model.coef_[0], float(model.intercept_[0])
+    def fit(self, matrix: Matrix, targets: Sequence[Any]) -> object:
+        """Learn from one row of features and one target per text."""
 
     def predict(self, matrix: Matrix) -> list[Any]:
-        """A class, a tuple of labels or a score for each row; scores stay within those of the training texts."""
-        outputs = np.asarray(matrix @ self._weights) + self._intercepts
-        if self._kind == "regression":
-            return [float(score) for score in np.clip(outputs[:, 0], *self._range)]
-        if self._kind == "multi-label":
-            return [tuple(self._labels[i] for i in np.flatnonzero(row > 0)) for row in outputs]
-        if len(self._labels) == 1:
-            return [self._labels[0]] * outputs.shape[0]
-        best = (outputs[:, 0] > 0).astype(int) if len(self._labels) == 2 else outputs.argmax(1)
-        return [self._labels[i] for i in best]
+        """A target for each row."""
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the coefficients, which are kept as float32."""
-        return int(self._weights.nbytes + self._intercepts.nbytes)
+        """Bytes of the coefficients."""
+
+
+class LinearClassifier:
+    """One label for each text, by logistic regression. `strength` is the inverse of the regularisation (`C`)."""
+
+    def __init__(self, strength: float = 1.0, seed: int = 0) -> None:
+        self._strength, self._seed = strength, seed
+
+    def count_outputs(self, targets: Sequence[Any]) -> int:
+        """One for each label."""
+        return len(set(targets))
+
+    def fit(self, matrix: Matrix, targets: Sequence[Any]) -> Self:
+        """Learn each label against the rest; a single label needs no learning."""
+        check_examples(matrix.shape[0], targets)
+        self._labels = sort_labels(targets)
+        self._models: list[Any] = []
+        if len(self._labels) == 1:
+            return self
+        # liblinear's Newton method needs few steps on counts that are not scaled, where L-BFGS needs thousands; on
+        # dense features that are scaled, L-BFGS is faster.
+        solver = "liblinear" if sparse.issparse(matrix) else "lbfgs"
+        logistic = LogisticRegression(
+            C=self._strength, solver=solver, max_iter=_MOST_ITERATIONS, random_state=self._seed
+        )
+        index = {label: number for number, label in enumerate(self._labels)}
+        self._model = OneVsRestClassifier(logistic).fit(matrix, [index[target] for target in targets])
+        self._models = self._model.estimators_
+        for model in self._models:
+            model.coef_, model.intercept_ = model.coef_.astype(np.float32), model.intercept_.astype(np.float32)
+        return self
+
+    def predict(self, matrix: Matrix) -> list[Any]:
+        """The most probable label of each row."""
+        if not self._models:
+            return self._labels * int(matrix.shape[0])
+        return [self._labels[number] for number in self._model.predict(matrix)]
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the coefficients."""
+        return sum(int(model.coef_.nbytes + model.intercept_.nbytes) for model in self._models)
+
+
+class LinearLabeler:
+    """A set of labels for each text: a `LinearClassifier` for each label says whether the text has it."""
+
+    def __init__(self, strength: float = 1.0, seed: int = 0) -> None:
+        self._strength, self._seed = strength, seed
+
+    def count_outputs(self, targets: Sequence[Iterable[Any]]) -> int:
+        """One for each label, and at least one."""
+        return max(1, len({label for target in targets for label in target}))
+
+    def fit(self, matrix: Matrix, targets: Sequence[Iterable[Any]]) -> Self:
+        """Learn each label on its own."""
+        check_examples(matrix.shape[0], targets)
+        sets = [frozenset(target) for target in targets]
+        self._models = {
+            label: LinearClassifier(self._strength, self._seed).fit(matrix, [label in labels for labels in sets])
+            for label in sort_labels(label for labels in sets for label in labels)
+        }
+        return self
+
+    def predict(self, matrix: Matrix) -> list[tuple[Any, ...]]:
+        """The labels of each row."""
+        columns = {label: model.predict(matrix) for label, model in self._models.items()}
+        return [tuple(label for label, has in columns.items() if has[row]) for row in range(matrix.shape[0])]
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the coefficients."""
+        return sum(model.size_bytes for model in self._models.values())
+
+
+class LinearRegressor:
+    """A number for each text, by ridge regression; numbers stay within those of the training texts."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self._seed = seed
+
+    def count_outputs(self, targets: Sequence[float]) -> int:
+        """One."""
+        return 1
+
+    def fit(self, matrix: Matrix, targets: Sequence[float]) -> Self:
+        """Learn the numbers, which must be finite."""
+        check_examples(matrix.shape[0], targets)
+        numbers = np.asarray(targets, np.float64)
+        if not np.isfinite(numbers).all():
+            raise RequestError("a number to learn from is not finite: leave such texts out")
+        self._model = Ridge(solver="sparse_cg" if sparse.issparse(matrix) else "cholesky", random_state=self._seed)
+        self._model.fit(matrix, numbers)
+        self._model.coef_ = self._model.coef_.astype(np.float32)
+        self._range = (numbers.min(), numbers.max())
+        return self
+
+    def predict(self, matrix: Matrix) -> list[float]:
+        """A number for each row."""
+        numbers: list[float] = np.clip(self._model.predict(matrix), *self._range).tolist()
+        return numbers
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the coefficients and the intercept."""
+        return int(self._model.coef_.nbytes) + 4
+
+
+def check_examples(num_texts: int, targets: Sequence[Any]) -> None:
+    """Refuse to learn from nothing, or from texts without targets."""
+    if not num_texts or num_texts != len(targets):
+        raise RequestError(
+            f"there are {num_texts} texts and {len(targets)} targets to learn from: "
+            "give at least one text, and a target for each"
+        )
+
+
+def sort_labels(labels: Iterable[Any]) -> list[Any]:
+    """All different labels, in order of their names.
+
+    >>> sort_labels(["no", "yes", "no"])
+    ['no', 'yes']
+    """
+    return sorted(set(labels), key=lambda label: (str(type(label)), label))
 
 
 def combine_pairs(first: Matrix, second: Matrix) -> Matrix:

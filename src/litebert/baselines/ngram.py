@@ -8,6 +8,7 @@ import math
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,8 +51,8 @@ class _Level:
         """The numbers of n-grams; -1 for those that were never seen."""
         if not self.keys.size:
             return np.full(keys.shape, _NONE, np.int64)
-        places = np.minimum(np.searchsorted(self.keys, keys), self.keys.size - 1)
-        return np.where(self.keys[places] == keys, places, _NONE)
+        found = np.minimum(np.searchsorted(self.keys, keys), self.keys.size - 1)
+        return np.where(self.keys[found] == keys, found, _NONE)
 
 
 class NgramModel:
@@ -72,7 +73,7 @@ class NgramModel:
         self.order, self._max_words = order, max_words
         self._given = None if vocabulary is None else list(dict.fromkeys(vocabulary))
 
-    def fit(self, texts: Iterable[Text]) -> "NgramModel":
+    def fit(self, texts: Iterable[Text]) -> Self:
         """Count the n-grams of the texts."""
         numbers = _Numbers()
         if self._given is not None:
@@ -87,7 +88,7 @@ class NgramModel:
         self._levels: list[_Level] = []
         nodes, num_nodes = np.zeros(ids.size, np.int64), 1
         for length in range(1, self.order + 1):
-            # nodes: the number of the n-gram of length - 1 that ends before a place; all n-grams lie within a text.
+            # nodes: the number of the n-gram of length - 1 that ends before a position; all n-grams lie within a text.
             is_inside = left >= length - 1
             level, found = _Level.count(nodes[is_inside] * self._size + ids[is_inside], num_nodes, self._size)
             self._levels.append(level)
@@ -160,7 +161,7 @@ class NgramModel:
         return context[len(context) - min(len(context), self.order - 1) :]
 
     def _encode(self, rows: Iterable[Sequence[str]], number: Callable[[str], int]) -> tuple[Integers, Integers]:
-        """All texts as numbers, one after another, and for each place how many words of its text are before it."""
+        """All texts as numbers, one after another, and for each position how many words of its text are before it."""
         pad = [_BEGIN] * (self.order - 1)
         numbers, sizes = array("i"), array("i")
         for row in rows:
@@ -194,17 +195,17 @@ class NgramModel:
     def _look_up(self, ids: Integers) -> tuple[Integers, Integers, Integers]:
         """For each row: its count, that of the words before the last one, and how many kinds of words follow them."""
         nodes = np.zeros(ids.shape[0], np.int64)
-        for place in range(ids.shape[1] - 1):
-            nodes = self._step(place, nodes, ids[:, place])
+        for position in range(ids.shape[1] - 1):
+            nodes = self._step(position, nodes, ids[:, position])
         level = self._levels[ids.shape[1] - 1]
         found = self._step(ids.shape[1] - 1, nodes, ids[:, -1])
         is_seen = nodes != _NONE
         counts = _pick(level.counts, found, found != _NONE)
         return counts, _pick(level.totals, nodes, is_seen), _pick(level.num_kinds, nodes, is_seen)
 
-    def _step(self, place: int, nodes: Integers, words: Integers) -> Integers:
+    def _step(self, position: int, nodes: Integers, words: Integers) -> Integers:
         """From n-grams to those that are one word longer; -1 where there is none."""
-        return self._levels[place].find(nodes * self._size + words)  # of -1 and any word, which is no key: -1 again
+        return self._levels[position].find(nodes * self._size + words)  # of -1 and any word, which is no key: -1 again
 
 
 class _Numbers(dict[str, int]):
@@ -228,13 +229,13 @@ def _keep_frequent(numbers: _Numbers, ids: Integers) -> tuple[_Numbers, Integers
     new_ids[:_NUM_SIGNS] = np.arange(_NUM_SIGNS)
     new_ids[kept + _NUM_SIGNS] = np.arange(_MOST_WORDS) + _NUM_SIGNS
     words = list(numbers)
-    return _Numbers({words[place]: number for number, place in enumerate(kept, _NUM_SIGNS)}), new_ids[ids]
+    return _Numbers({words[index]: number for number, index in enumerate(kept, _NUM_SIGNS)}), new_ids[ids]
 
 
-def _pick(values: Integers, places: Integers, is_there: NDArray[np.bool_]) -> Integers:
-    """Values at places; 0 where there is none."""
-    picked = np.zeros(places.shape, np.int64)
-    picked[is_there] = values[places[is_there]]
+def _pick(values: Integers, indices: Integers, is_there: NDArray[np.bool_]) -> Integers:
+    """Values at indices; 0 where there is none."""
+    picked = np.zeros(indices.shape, np.int64)
+    picked[is_there] = values[indices[is_there]]
     return picked
 
 

@@ -1,36 +1,34 @@
 """How alike two texts are, and what follows from it for multiple choice: the option that the passage is closest to.
 
 Similarity is the cosine between the bags of words of two texts, between those bags weighed by idf, or between averaged
-word vectors. A language model chooses in another way: the option that is most probable after the question.
+word vectors.
 """
 
 import math
 from collections import Counter
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import Protocol, Self
 
 import numpy as np
 
-from litebert.baselines.ngram import NgramModel
+from litebert.baselines.word2vec import WordVectors
 from litebert.baselines.words import split_words
-from litebert.errors import RequestError
 
 __all__ = [
+    "BLANK",
     "BagSimilarity",
     "ChoiceItem",
     "IdfSimilarity",
-    "LikelyOption",
     "SimilarOption",
     "Similarity",
-    "SimilarityName",
     "VectorSimilarity",
-    "make_similarity",
+    "fill_blank",
 ]
 
 ChoiceItem = tuple[str, str, Sequence[str]]
 """A passage, a question about it, and the options."""
-SimilarityName = Literal["bag-of-words", "tf-idf", "word2vec"]
-_BLANK = "_"
+BLANK = "_"
+"""Stands in a question where the answer belongs."""
 
 
 class Similarity(Protocol):
@@ -57,7 +55,7 @@ class BagSimilarity:
     [0.8164965809277261, 0.0]
     """
 
-    def fit(self, texts: Sequence[str]) -> "BagSimilarity":
+    def fit(self, texts: Sequence[str]) -> Self:
         """Nothing to learn."""
         return self
 
@@ -82,7 +80,7 @@ class BagSimilarity:
 class IdfSimilarity(BagSimilarity):
     """The cosine between counts of words that are weighed by idf: 1 + log((1 + texts) / (1 + texts with the word))."""
 
-    def fit(self, texts: Sequence[str]) -> "IdfSimilarity":
+    def fit(self, texts: Sequence[str]) -> Self:
         """Count in how many different texts each word is."""
         distinct = dict.fromkeys(texts)
         counts = Counter(word for text in distinct for word in set(split_words(text)))
@@ -104,11 +102,9 @@ class VectorSimilarity:
     """The cosine between averaged word vectors, which are learnt from the texts."""
 
     def __init__(self, seed: int = 0) -> None:
-        from litebert.baselines.word2vec import WordVectors
-
         self._vectors = WordVectors(seed=seed)
 
-    def fit(self, texts: Sequence[str]) -> "VectorSimilarity":
+    def fit(self, texts: Sequence[str]) -> Self:
         """Learn the vectors from the different ones among the texts."""
         self._vectors.fit(list(dict.fromkeys(texts)))
         return self
@@ -129,31 +125,24 @@ class VectorSimilarity:
         return self._vectors.size_bytes
 
 
-def make_similarity(name: SimilarityName, seed: int = 0) -> Similarity:
-    """A similarity by its name."""
-    if name == "word2vec":
-        return VectorSimilarity(seed)
-    return BagSimilarity() if name == "bag-of-words" else IdfSimilarity()
-
-
 class SimilarOption:
     """Multiple choice: the option that, with the question, is most like the passage; of equals the first."""
 
     def __init__(self, similarity: Similarity) -> None:
         self._similarity = similarity
 
-    def fit(self, items: Sequence[ChoiceItem], answers: Sequence[int]) -> "SimilarOption":
+    def fit(self, items: Sequence[ChoiceItem], answers: Sequence[int]) -> Self:
         """Learn what words are worth from passages and options; the answers are not needed."""
         passages = [passage for passage, _, _ in items]
-        self._similarity.fit([*passages, *(_fill(item, i) for item in items for i in range(len(item[2])))])
+        self._similarity.fit([*passages, *(fill_blank(item, i) for item in items for i in range(len(item[2])))])
         return self
 
     def predict(self, items: Sequence[ChoiceItem]) -> list[int]:
-        """For each item the number of an option."""
+        """For each item the index of an option."""
         best = []
         for item in items:
-            scores = self._similarity.compare(item[0], [_fill(item, i) for i in range(len(item[2]))])
-            best.append(scores.index(max(scores)))
+            similarities = self._similarity.compare(item[0], [fill_blank(item, i) for i in range(len(item[2]))])
+            best.append(similarities.index(max(similarities)))
         return best
 
     @property
@@ -162,39 +151,10 @@ class SimilarOption:
         return self._similarity.size_bytes
 
 
-class LikelyOption:
-    """Multiple choice: the option whose words are most probable after the question, in the mean over its words."""
-
-    def __init__(self, order: int = 3) -> None:
-        self._model = NgramModel(order)
-
-    def fit(self, items: Sequence[ChoiceItem], answers: Sequence[int]) -> "LikelyOption":
-        """Count the n-grams of the passages, and of the questions with the right answers."""
-        if not items:
-            raise RequestError("there are no questions to learn from: give at least one")
-        right = (_fill(item, answer) for item, answer in zip(items, answers, strict=True))
-        self._model.fit([*dict.fromkeys(passage for passage, _, _ in items), *right])
-        return self
-
-    def predict(self, items: Sequence[ChoiceItem]) -> list[int]:
-        """For each item the number of an option."""
-        best = []
-        for _, question, options in items:
-            before = split_words(question.split(_BLANK)[0])
-            scores = [self._model.score_continuation(before, split_words(option)) for option in options]
-            best.append(scores.index(max(scores)))
-        return best
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of the language model."""
-        return self._model.size_bytes
-
-
-def _fill(item: ChoiceItem, number: int) -> str:
-    """A question with an option: in the place of its blank (`_`), or behind it."""
+def fill_blank(item: ChoiceItem, option: int) -> str:
+    """A question with an option instead of its blank (`_`), or behind it."""
     _, question, options = item
-    return question.replace(_BLANK, options[number], 1) if _BLANK in question else f"{question} {options[number]}"
+    return question.replace(BLANK, options[option], 1) if BLANK in question else f"{question} {options[option]}"
 
 
 def _cosine(first: dict[str, float], second: dict[str, float]) -> float:

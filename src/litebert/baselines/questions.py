@@ -4,13 +4,17 @@ question does not have.
 It is the oldest idea for extractive questions: what is asked stands beside what is known.
 """
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Self
 
 from litebert.baselines.overlap import Similarity
-from litebert.baselines.words import WordPlace, find_words, split_words
+from litebert.baselines.words import WordSpan, find_words, split_words
 from litebert.errors import RequestError
+from litebert.tasks.squad_metrics import choose_threshold
+from litebert.tasks.task import Answer, QuestionExample
 
 __all__ = ["FirstWords", "QuestionItem", "SimilarSentence", "cut_sentences", "pick_span"]
 
@@ -22,36 +26,33 @@ _NUM_FREQUENT = 50
 
 
 class FirstWords:
-    """The majority of extractive questions: no answer if most have none, otherwise the context's beginning."""
+    """The first words of the context, whatever is asked. Nothing is learnt."""
 
-    def fit(self, items: Sequence[QuestionItem], answers: Sequence[Sequence[str]]) -> "FirstWords":
-        """Count the questions that have answers."""
-        self._has_answer = 2 * sum(1 for given in answers if given) >= len(answers)
+    def fit(self, items: Sequence[QuestionItem], answers: Sequence[Sequence[str]]) -> Self:
+        """Nothing to learn."""
         return self
 
     def predict(self, items: Sequence[QuestionItem]) -> list[str]:
-        """For each question the first words of its context, or the empty string for no answer."""
-        return [
-            _take(context, find_words(context)[:_LONGEST_ANSWER]) if self._has_answer else "" for _, context in items
-        ]
+        """For each question the first words of its context."""
+        return [_take(context, find_words(context)[:_LONGEST_ANSWER]) for _, context in items]
 
     @property
     def size_bytes(self) -> int:
-        """One yes or no."""
-        return 1
+        """Nothing is kept."""
+        return 0
 
 
 class SimilarSentence:
     """The sentence that is most like the question, and in it the span that `pick_span` finds.
 
     Where training questions have no answer, the similarity below which there is none is the one with the best F1 on
-    them. The 50 most frequent words of the training contexts are not taken for the ends of an answer.
+    them (SQuAD's). The 50 most frequent words of the training contexts are not taken for the ends of an answer.
     """
 
     def __init__(self, similarity: Similarity) -> None:
         self._similarity = similarity
 
-    def fit(self, items: Sequence[QuestionItem], answers: Sequence[Sequence[str]]) -> "SimilarSentence":
+    def fit(self, items: Sequence[QuestionItem], answers: Sequence[Sequence[str]]) -> Self:
         """Learn what words are worth from sentences and questions, and a threshold; an empty list is `no answer`."""
         if not items or len(items) != len(answers):
             raise RequestError(
@@ -63,26 +64,31 @@ class SimilarSentence:
         self._similarity.fit([*sentences, *(question for question, _ in items)])
         counts = Counter(word for context in contexts for word in split_words(context))
         self._frequent = {word for word, count in counts.most_common(_NUM_FREQUENT) if count > len(contexts)}
-        self._threshold = -2.0  # below any cosine
+        self._threshold = math.inf
         if any(not given for given in answers):
+            examples = [
+                QuestionExample("", question, context, tuple(Answer(text, 0) for text in given))
+                for (question, context), given in zip(items, answers, strict=True)
+            ]
             guesses = [self._guess(item) for item in items]
-            self._threshold = _find_threshold(guesses, answers)
+            null_odds, spans = zip(*guesses, strict=True)
+            self._threshold = choose_threshold(examples, spans, null_odds)
         return self
 
     def predict(self, items: Sequence[QuestionItem]) -> list[str]:
-        """For each question a piece of its context, or the empty string for no answer."""
+        """For each question a part of its context, or the empty string for no answer."""
         guesses = (self._guess(item) for item in items)
-        return [answer if score >= self._threshold else "" for score, answer in guesses]
+        return ["" if odds > self._threshold else answer for odds, answer in guesses]
 
     def _guess(self, item: QuestionItem) -> tuple[float, str]:
-        """The best sentence's similarity to the question, and the span in it."""
+        """How unlike the question the best sentence is (the null odds), and the span in it."""
         question, context = item
         sentences = cut_sentences(context)
         if not sentences:
-            return -1.0, ""
-        scores = self._similarity.compare(question, sentences)
-        best = scores.index(max(scores))
-        return scores[best], pick_span(sentences[best], question, self._similarity, self._frequent)
+            return 1.0, ""
+        similarities = self._similarity.compare(question, sentences)
+        best = similarities.index(max(similarities))
+        return -similarities[best], pick_span(sentences[best], question, self._similarity, self._frequent)
 
     @property
     def size_bytes(self) -> int:
@@ -127,9 +133,9 @@ def pick_span(sentence: str, question: str, similarity: Similarity, frequent: se
     return best or _take(sentence, find_words(sentence)[:_LONGEST_ANSWER])
 
 
-def _find_runs(sentence: str, asked: set[str]) -> Iterator[list[WordPlace]]:
+def _find_runs(sentence: str, asked: set[str]) -> Iterator[list[WordSpan]]:
     """Neighbouring words that were not asked for, with nothing but white space or a hyphen between them."""
-    run: list[WordPlace] = []
+    run: list[WordSpan] = []
     for word, begin, end in find_words(sentence):
         between = sentence[run[-1][2] : begin].strip() if run else ""
         if run and (word in asked or between not in ("", "-", "–")):
@@ -141,34 +147,6 @@ def _find_runs(sentence: str, asked: set[str]) -> Iterator[list[WordPlace]]:
         yield run
 
 
-def _take(text: str, words: Sequence[WordPlace]) -> str:
-    """The piece of a text from the first to the last of some words."""
+def _take(text: str, words: Sequence[WordSpan]) -> str:
+    """The part of a text from the first to the last of some words."""
     return text[words[0][1] : words[-1][2]] if words else ""
-
-
-def _measure_f1(answer: str, gold: Sequence[str]) -> float:
-    """The best F1 of words between an answer and those that are right; where there is none, 1 for the empty answer."""
-    if not gold:
-        return float(not answer)
-    words, best = Counter(split_words(answer)), 0.0
-    for one in gold:
-        right = Counter(split_words(one))
-        total = words.total() + right.total()
-        best = max(best, 2 * (words & right).total() / total if total else 0.0)
-    return best
-
-
-def _find_threshold(guesses: Sequence[tuple[float, str]], answers: Sequence[Sequence[str]]) -> float:
-    """The least similarity at which to answer, so that the F1 over these questions is best."""
-    gains = [
-        (score, _measure_f1(answer, given) - _measure_f1("", given))
-        for (score, answer), given in zip(guesses, answers, strict=True)
-    ]
-    gains.sort(key=lambda pair: -pair[0])
-    threshold, best, total = 2.0, 0.0, 0.0  # above any cosine: never answer
-    for place, (score, gain) in enumerate(gains):
-        total += gain
-        is_last_of_equals = place + 1 == len(gains) or gains[place + 1][0] < score
-        if is_last_of_equals and total > best:
-            threshold, best = score, total
-    return threshold

@@ -6,13 +6,13 @@ the vectors of its words, whatever their order, with a linear model on top.
 
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from litebert.baselines.bag_of_words import list_singles, make_counter
-from litebert.baselines.linear import LinearModel, TextKind, combine_pairs
+from litebert.baselines.linear import LinearModel, check_examples, combine_pairs
 from litebert.baselines.words import Text, split_words
 from litebert.errors import RequestError
 
@@ -41,8 +41,8 @@ def skip_gram_rows(words: Sequence[str], window: int) -> list[tuple[str, tuple[s
     mat: on the
     """
     return [
-        (word, (*words[max(0, place - window) : place], *words[place + 1 : place + 1 + window]))
-        for place, word in enumerate(words)
+        (word, (*words[max(0, index - window) : index], *words[index + 1 : index + 1 + window]))
+        for index, word in enumerate(words)
     ]
 
 
@@ -57,7 +57,7 @@ class WordVectors:
     def __init__(self, size: int = 100, window: int = 5, seed: int = 0) -> None:
         self._size, self._window, self._seed = size, window, seed
 
-    def fit(self, texts: Sequence[str]) -> "WordVectors":
+    def fit(self, texts: Sequence[str]) -> Self:
         """Learn a vector for each word of the texts."""
         train = _import_word2vec()
         share = _MOST_CHARACTERS / max(1, sum(map(len, texts)))
@@ -103,19 +103,18 @@ class WordVectors:
 
 
 class AveragedVectors:
-    """The average of the word vectors of a text, then logistic regression or ridge regression.
+    """The average of the word vectors of a text, and a linear model on top of it.
 
     For pairs of texts, see `combine_pairs`. The coefficients are learnt from at most 200,000 texts (50,000 pairs),
     drawn at random. Each feature is brought to mean 0 and spread 1 on the training texts.
     """
 
-    def __init__(self, kind: TextKind, seed: int = 0) -> None:
-        self._seed, self._vectors, self._model = seed, WordVectors(seed=seed), LinearModel(kind, seed=seed)
+    def __init__(self, model: LinearModel, seed: int = 0) -> None:
+        self._seed, self._vectors, self._model = seed, WordVectors(seed=seed), model
 
-    def fit(self, texts: Sequence[Text], targets: Sequence[Any]) -> "AveragedVectors":
+    def fit(self, texts: Sequence[Text], targets: Sequence[Any]) -> Self:
         """Learn the vectors, then what their averages say about the targets."""
-        if not texts:
-            raise RequestError("there are no texts to learn from: give at least one")
+        check_examples(len(texts), targets)
         self._is_pair = any(not isinstance(text, str) for text in texts)
         self._vectors.fit(list_singles(texts, self._is_pair))
         # A few hundred coefficients are learnt no better from more, and these rows are dense.
@@ -127,7 +126,7 @@ class AveragedVectors:
         return self
 
     def predict(self, texts: Sequence[Text]) -> list[Any]:
-        """A class, a tuple of labels or a score for each text; words that training did not see count for nothing."""
+        """A target for each text; words that training did not see count for nothing."""
         predictions: list[Any] = []
         for begin in range(0, len(texts), _BLOCK):
             features = self._make_features(texts[begin : begin + _BLOCK])

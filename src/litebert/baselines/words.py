@@ -8,11 +8,11 @@ import re
 import unicodedata
 from functools import cache
 
-__all__ = ["SEPARATOR", "Text", "WordPlace", "find_words", "join_words", "split_pair", "split_words"]
+__all__ = ["SEPARATOR", "Text", "WordSpan", "find_words", "join_words", "split_pair", "split_words"]
 
 Text = str | tuple[str, str]
 """What a baseline reads: a text, or a pair of texts."""
-WordPlace = tuple[str, int, int]
+WordSpan = tuple[str, int, int]
 """A word, and where it begins and ends in its text."""
 
 SEPARATOR = "|"
@@ -60,8 +60,8 @@ def split_words(text: str) -> list[str]:
     return [_normalise(word) for word in _word_pattern().findall(text)]
 
 
-def find_words(text: str) -> list[WordPlace]:
-    """The words of a text, each with the place where it stands.
+def find_words(text: str) -> list[WordSpan]:
+    """The words of a text, each with its begin and end.
 
     >>> find_words("A cat.")
     [('a', 0, 1), ('cat', 2, 5)]

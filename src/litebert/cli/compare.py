@@ -1,7 +1,7 @@
 """`litebert compare`: the ladder of baselines and an encoder, on the same examples, in one table."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -67,25 +67,23 @@ def compare(
     from litebert.runtime import prepare_process
 
     prepare_process()
-    from litebert.baselines.compare import Contest, choose_split
+    from litebert.baselines.compare import Comparison
     from litebert.baselines.compare import compare as run_ladder
     from litebert.cli.progress import showing_progress
     from litebert.lab.tuning import tune
     from litebert.quantities import parse_duration
     from litebert.reports.compare_report import render_comparison_text, write_comparison
-    from litebert.tasks.finetune import choose_length, configure, measure_volume, open_encoder
 
     check_duration_options(epochs, steps, budget)
     dataset = read_data(task, data, dev, test, kind, make_columns(text, pair, label, options, id_, separator), skip_bad)
     tell_data(dataset, label)
-    shape, tokenizer, place = open_encoder(model)
-    length = choose_length(dataset.task, shape, max_length)
-    config = sound(
-        lambda: configure(
-            dataset.task,
-            measure_volume(dataset.task, dataset.splits.get("train", ()), tokenizer, length),
-            shape,
-            place,
+    comparison = sound(
+        lambda: Comparison.plan(
+            dataset,
+            model,
+            out or Path(f"{dataset.task.name}-compared"),
+            split=split,
+            num_seeds=seeds,
             steps=steps,
             epochs=epochs,
             seconds=None if budget is None else parse_duration(budget),
@@ -94,32 +92,31 @@ def compare(
             max_length=max_length,
         )
     )
-    folder = out or Path(f"{dataset.task.name}-compared")
-    folder.mkdir(parents=True, exist_ok=True)
-    contest = Contest(dataset, choose_split(dataset, split), config, tokenizer, folder, seeds)
     wanted = None if rungs is None else [name.strip() for name in rungs.split(",")]
     with showing_progress("comparing", 1000, as_json, fill=False) as show:
         current = ""
 
-        def on_message(words: str) -> None:
+        def on_message(message: str) -> None:
             nonlocal current
-            current = words
-            show(0, words)
+            current = message
+            show(0, message)
 
         def on_step(news: "News") -> None:
             show(round(1000 * news.progress), f"{current} step {news.step:,}")
 
         try:
-            rows: list[dict[str, Any]] = run_ladder(contest, wanted, on_message=on_message, on_step=on_step, train=tune)
+            result = run_ladder(comparison, wanted, on_message=on_message, on_step=on_step, train=tune)
         except KeyboardInterrupt:
             typer.echo("Stopped, and saved. The same command goes on with the run that it was at.", err=True)
             raise typer.Exit(130) from None
-    score = dataset.task.score
-    title = f"{dataset.task.name}: {len(contest.examples):,} examples of {contest.split}"
-    page = write_comparison(folder / "compare.html", title, rows, score)
+    title = f"{dataset.task.name}: {len(comparison.examples):,} examples of {comparison.split}"
+    page = write_comparison(comparison.out / "compare.html", title, result["rows"], result["metric"])
     if as_json:
-        print_json({"task": dataset.task.name, "split": contest.split, "score": score, "rows": rows})
+        print_json(result)
         return
     typer.echo(title)
-    typer.echo(render_comparison_text(rows, score))
+    typer.echo(render_comparison_text(result["rows"], result["metric"]))
+    for row in result["rows"]:
+        if row.get("only_majority"):
+            typer.echo(f"The {row['name']} found no more than the majority: it has not learnt the task.")
     typer.echo(f"The page is {page}.")

@@ -1,0 +1,152 @@
+"""The comparison: every rung on the same examples, what the settings were, and who only found the majority."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from litebert.baselines import compare as module
+from litebert.baselines.compare import MAJORITY, PRETRAINED, SCRATCH, Comparison, compare, run_encoder, run_majority
+from litebert.errors import RequestError
+from litebert.tasks.metrics import majority_score
+from litebert.tasks.task import (
+    Answer,
+    ChoiceExample,
+    Dataset,
+    Example,
+    Kind,
+    QuestionExample,
+    TaggedExample,
+    Task,
+    TextExample,
+)
+
+PETS = ["the cat purrs", "a dog and a cat", "my dog barks"]
+MONEY = ["shares rose", "stocks fell", "the bank sold shares"]
+
+
+def make_examples(kind: Kind) -> list[Example]:
+    texts = [(text, "pets") for text in PETS] + [(text, "money") for text in MONEY]
+    match kind:
+        case "multi-label":
+            return [TextExample(str(i), text, label=(name, "all")) for i, (text, name) in enumerate(texts)]
+        case "regression":
+            return [TextExample(str(i), text, label=float(name == "pets")) for i, (text, name) in enumerate(texts)]
+        case "tagging":
+            words = [text.split() for text, _ in texts]
+            return [
+                TaggedExample(str(i), tuple(row), tuple("N" if word in ("cat", "dog") else "O" for word in row))
+                for i, row in enumerate(words)
+            ]
+        case "questions":
+            return [
+                QuestionExample(str(i), "who purrs?", f"It is late. {text}.", (Answer(text, 12),))
+                for i, (text, _) in enumerate(texts)
+            ]
+        case "choice":
+            return [ChoiceExample(str(i), text, "what?", (text, "nothing"), 0) for i, (text, _) in enumerate(texts)]
+        case _:
+            return [TextExample(str(i), text, label=name) for i, (text, name) in enumerate(texts)]
+
+
+METRICS = {"regression": "pearson", "multi-label": "micro_f1", "tagging": "entity_f1", "questions": "f1"}
+LABELS = {"classification": ("money", "pets"), "multi-label": ("all", "money", "pets"), "tagging": ("N", "O")}
+KINDS: list[Kind] = ["classification", "multi-label", "regression", "tagging", "questions", "choice"]
+
+
+def make_comparison(kind: Kind, encoder: Path, out: Path, **settings: Any) -> Comparison:
+    task = Task(name="toy", kind=kind, labels=LABELS.get(kind, ()), metrics=(METRICS.get(kind, "accuracy"),))
+    examples = make_examples(kind)
+    data = Dataset(task, {"train": examples * 4, "dev": examples})
+    return Comparison.plan(data, str(encoder), out, max_length=32, **{"steps": 2, "batch_size": 4, **settings})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_baseline_of_every_kind(kind: Kind, small_encoder: Path, tmp_path: Path) -> None:
+    comparison = make_comparison(kind, small_encoder, tmp_path / "out")
+    rungs = [name for name in comparison.rungs if name not in (SCRATCH, PRETRAINED)]
+    result = compare(comparison, rungs)
+    assert [row["name"] for row in result["rows"]] == rungs
+    for row in result["rows"]:
+        assert row["score"] == row["metrics"][result["metric"]]
+        assert row["texts_per_second"] > 0
+    values = [row["score"] for row in result["rows"]]
+    assert max(values[1:]) >= values[0]
+    assert json.loads((tmp_path / "out" / "compare.json").read_text(encoding="utf-8")) == result
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_majority_is_the_one_that_finetuning_is_compared_with(
+    kind: Kind, small_encoder: Path, tmp_path: Path
+) -> None:
+    comparison = make_comparison(kind, small_encoder, tmp_path)
+    row = run_majority(comparison)
+    assert row["metrics"] == majority_score(comparison.task, comparison.train, comparison.examples)
+
+
+def test_settings_are_said(small_encoder: Path, tmp_path: Path) -> None:
+    comparison = make_comparison("classification", small_encoder, tmp_path, num_seeds=3, lr=1e-3, steps=12)
+    result = compare(comparison, [MAJORITY])
+    assert result["num_examples"] == {"train": 24, "dev": 6}
+    assert result["settings"] == {
+        "encoder": str(small_encoder),
+        "steps": 12,
+        "epochs": 2.0,
+        "seconds": None,
+        "learning_rate": 1e-3,
+        "batch_size": 4,
+        "max_length": 32,
+        "seeds": [0, 1, 2],
+    }
+
+
+@pytest.mark.parametrize(("accuracy", "only_majority"), [(0.5, True), (0.9, False)])
+def test_who_only_found_the_majority(
+    accuracy: float, only_majority: bool, small_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    comparison = make_comparison("classification", small_encoder, tmp_path, num_seeds=3)
+    learnt: list[tuple[int, str | None, int]] = []
+
+    def train(data: Dataset, folder: Path, config: Any, tokenizer: Any, **others: Any) -> Any:
+        (folder / "model").mkdir(parents=True)
+        (folder / "model" / "model.safetensors").write_bytes(b"1234")
+        learnt.append((config.train.seed, config.begin_from, len(data.splits["train"]) + len(data.splits["dev"])))
+        return SimpleNamespace(status="finished", state=SimpleNamespace(seconds=1.5))
+
+    def evaluate(folder: Path, task: Task, examples: list[Example]) -> tuple[dict[str, float], float]:
+        return {"accuracy": accuracy + 0.01 * (int(folder.name[-1]) - 1)}, 10.0
+
+    monkeypatch.setattr(module, "_evaluate", evaluate)
+    row = run_encoder(comparison, scratch=True, train=train)
+    assert row["only_majority"] is only_majority
+    spread = (row["score_low"], row["score"], row["score_high"])
+    assert spread == pytest.approx((accuracy - 0.01, accuracy, accuracy + 0.01))
+    assert (row["size_bytes"], row["train_seconds"]) == (4, 1.5)
+    assert learnt == [(seed, None, 24) for seed in range(3)]
+
+
+def test_a_library_that_is_missing_leaves_a_note(
+    small_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "gensim.models", None)
+    result = compare(make_comparison("classification", small_encoder, tmp_path), ["word2vec", "tf-idf"])
+    by_name = {row["name"]: row for row in result["rows"]}
+    assert by_name["word2vec"]["score"] is None
+    assert "litebert[baselines]" in by_name["word2vec"]["note"]
+    assert by_name["tf-idf"]["score"] is not None
+
+
+def test_what_cannot_be_compared(small_encoder: Path, tmp_path: Path) -> None:
+    comparison = make_comparison("classification", small_encoder, tmp_path)
+    with pytest.raises(RequestError, match="choose from majority, bag-of-words"):
+        compare(comparison, ["gpt"])
+    with pytest.raises(RequestError, match="no split 'test'"):
+        make_comparison("classification", small_encoder, tmp_path, split="test")
+    data = replace(comparison.data, splits={"train": comparison.train, "dev": [TextExample("1", "no label")]})
+    with pytest.raises(RequestError, match="not known"):
+        Comparison.plan(data, str(small_encoder), tmp_path)
