@@ -1,4 +1,4 @@
-"""The command line as a user meets it: in a process of its own, or in one that is forked from one with torch in it."""
+"""The command line as a user meets it: in a process of its own, in one forked from one with torch in it, or in this."""
 
 import functools
 import os
@@ -6,12 +6,16 @@ import subprocess
 import sys
 import tempfile
 import types
+import warnings
 from pathlib import Path
 from typing import Any
 
+from click.testing import Result
+
+from litebert.errors import LitebertError
 from tests.pretraining.runs import shared_nursery
 
-__all__ = ["run", "run_fresh", "start"]
+__all__ = ["fails", "run", "run_fresh", "run_here", "start"]
 
 
 def start(*arguments: object, **options: Any) -> "subprocess.Popen[str]":
@@ -37,6 +41,31 @@ def run(*arguments: object, input: str | bytes = b"", cwd: Path | None = None) -
         (code,) = shared_nursery().run({**job, "cwd": str(cwd or Path.cwd()), "log": os.devnull})
         out, errors = (stream.read_text(encoding="utf-8") for stream in streams[1:])
     return subprocess.CompletedProcess(words, code, out, errors)
+
+
+def run_here(*arguments: object, input: str | None = None) -> Result:
+    """Run a command in this process, whose torch keeps its threads."""
+    import torch
+    from typer.testing import CliRunner
+
+    from litebert.cli import app
+
+    threads = torch.get_num_threads()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        result = CliRunner().invoke(app, [str(argument) for argument in arguments], input=input)
+    torch.set_num_threads(threads)
+    return result
+
+
+def fails(*arguments: object, input: str | None = None) -> str:
+    """The sentence with which a command fails, in this process."""
+    result = run_here(*arguments, input=input)
+    assert result.exit_code != 0
+    if isinstance(result.exception, LitebertError):
+        return str(result.exception)
+    assert isinstance(result.exception, SystemExit), result.exception
+    return " ".join(result.output.replace("│", " ").split())
 
 
 @functools.cache

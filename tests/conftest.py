@@ -109,6 +109,14 @@ def small_corpus(small_tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFa
 
 
 @pytest.fixture(scope="session")
+def small_encoder(small_tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of an encoder to begin fine-tuning with."""
+    from tests.tasks.small import make_encoder
+
+    return make_encoder(tmp_path_factory.mktemp("encoder") / "small", small_tokenizer)
+
+
+@pytest.fixture(scope="session")
 def nursery() -> "Nursery":
     """Where child processes come from that pretrain."""
     from tests.pretraining.runs import shared_nursery

@@ -2,42 +2,17 @@
 
 import csv
 import json
-import warnings
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import pytest
-import torch
-from click.testing import Result
-from typer.testing import CliRunner
 
-from litebert.cli import app
-from litebert.errors import LitebertError
 from litebert.tasks.task import TextExample
+from tests.commands import fails, run_here
 from tests.tasks.small import make_examples
 
 QUICK = ("--batch", 16, "--lr", 5e-3, "--max-length", 40)
-
-
-def run(*words: object, input: str | None = None) -> Result:
-    """Run a command in this process."""
-    threads = torch.get_num_threads()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        result = CliRunner().invoke(app, [str(word) for word in words], input=input)
-    torch.set_num_threads(threads)
-    return result
-
-
-def fails(*words: object, input: str | None = None) -> str:
-    """The sentence with which a command fails."""
-    result = run(*words, input=input)
-    assert result.exit_code != 0
-    if isinstance(result.exception, LitebertError):
-        return str(result.exception)
-    assert isinstance(result.exception, SystemExit), result.exception
-    return " ".join(result.output.replace("│", " ").split())
 
 
 def write_table(file: Path, count: int, seed: int) -> Path:
@@ -57,7 +32,7 @@ def home(small_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     train, dev = write_table(folder / "train.csv", 160, 1), write_table(folder / "dev.csv", 40, 2)
     columns = ("--text", "what was said", "--label", "who")
     out = folder / "runs"
-    done = run(
+    done = run_here(
         "finetune",
         train,
         "--dev",
@@ -94,25 +69,25 @@ def test_a_run_leaves_figures_answers_and_a_page(home: Path) -> None:
 
 def test_answers_on_standard_input_and_their_score(home: Path, tmp_path: Path) -> None:
     model = home / "runs" / "seed-0"
-    asked = run("predict", model, input="two sailors crossed the bridge.\nnobody painted good advice.\n")
+    asked = run_here("predict", model, input="two sailors crossed the bridge.\nnobody painted good advice.\n")
     rows = [json.loads(line) for line in asked.stdout.splitlines()]
     assert [row["prediction"] for row in rows] == ["at sea", "ashore"]
     assert sum(rows[0]["probabilities"].values()) == pytest.approx(1, abs=1e-4)
     out = tmp_path / "answers.tsv"
-    assert run("predict", model, home / "dev.csv", "-o", out).exit_code == 0
+    assert run_here("predict", model, home / "dev.csv", "-o", out).exit_code == 0
     columns = ("--text", "what was said", "--label", "who")
-    scored = run("score", home / "dev.csv", *columns, "--predictions", out, "--json")
-    evaluated = run("evaluate", model, "--data", home / "dev.csv", "--json")
+    scored = run_here("score", home / "dev.csv", *columns, "--predictions", out, "--json")
+    evaluated = run_here("evaluate", model, "--data", home / "dev.csv", "--json")
     assert json.loads(scored.stdout)["scores"] == json.loads(evaluated.stdout)["scores"]
 
 
 def test_an_ensemble_answers_like_a_model(home: Path, tmp_path: Path) -> None:
     members = [home / "runs" / f"seed-{seed}" for seed in (0, 1)]
-    made = run("ensemble", *members, "--data", home / "dev.csv", "--all", "-o", tmp_path / "both", "--json")
+    made = run_here("ensemble", *members, "--data", home / "dev.csv", "--all", "-o", tmp_path / "both", "--json")
     assert made.exit_code == 0, made.output + repr(made.exception)
     said = json.loads(made.stdout)
     assert len(said["members"]) == 2
-    evaluated = json.loads(run("evaluate", tmp_path / "both", "--data", home / "dev.csv", "--json").stdout)
+    evaluated = json.loads(run_here("evaluate", tmp_path / "both", "--data", home / "dev.csv", "--json").stdout)
     assert evaluated["scores"]["accuracy"] == said["scores"][-1]["accuracy"]
 
 
@@ -120,11 +95,11 @@ def test_what_was_held_out_is_found_again(home: Path, small_encoder: Path, tmp_p
     columns = ("--text", "what was said", "--label", "who")
     out = tmp_path / "run"
     words = ("finetune", home / "train.csv", *columns, "--model", small_encoder, "--steps", 4, *QUICK, "-o", out)
-    assert run(*words).exit_code == 0
+    assert run_here(*words).exit_code == 0
     kept = json.loads((out / "evaluation.json").read_text(encoding="utf-8"))["splits"]["dev"]
-    said = json.loads(run("evaluate", out, "--data", home / "train.csv", "--held-out", "--json").stdout)
+    said = json.loads(run_here("evaluate", out, "--data", home / "train.csv", "--held-out", "--json").stdout)
     assert (said["num_examples"], said["scores"]) == (16, kept)
-    both = run("ensemble", out, out, "--data", home / "train.csv", "--held-out", "-o", tmp_path / "both", "--json")
+    both = run_here("ensemble", out, out, "--data", home / "train.csv", "--held-out", "-o", tmp_path / "both", "--json")
     assert json.loads(both.stdout)["scores"][0]["accuracy"] == kept["accuracy"]
     with_dev = home / "runs" / "seed-0"
     for model, file in ((with_dev, home / "train.csv"), (out, home / "dev.csv")):  # these have been learnt from
@@ -135,7 +110,7 @@ def test_the_ladder(home: Path, small_encoder: Path, tmp_path: Path) -> None:
     columns = ("--text", "what was said", "--label", "who")
     files = (home / "train.csv", "--test", home / "dev.csv")
     words = (*files, *columns, "--model", small_encoder, "--steps", 40, *QUICK, "-o", tmp_path / "ladder")
-    done = run("compare", *words, "--json")
+    done = run_here("compare", *words, "--json")
     assert done.exit_code == 0, done.output + repr(done.exception)
     said: dict[str, Any] = json.loads(done.stdout)
     scores = {row["name"]: row["score"] for row in said["rows"]}
@@ -154,7 +129,7 @@ def test_runs_of_another_recipe_are_not_taken_over(home: Path, small_encoder: Pa
     again = (*files, "--model", small_encoder, "--seeds", 2, *QUICK, "-o", home / "runs", "--resume")
     assert "train.steps 60 instead of 61" in fails("finetune", *again, "--steps", 61)
     assert "already holds a run" in fails("finetune", *again[:-1], "--steps", 60)
-    done = run("finetune", *again, "--steps", 60)  # nothing is left to do but to say what came out
+    done = run_here("finetune", *again, "--steps", 60)  # nothing is left to do but to say what came out
     assert done.exit_code == 0, done.output + repr(done.exception)
     assert "median of 2 seeds" in done.output
 
@@ -177,7 +152,7 @@ def test_wishes_that_cannot_be_granted(home: Path, small_encoder: Path, tmp_path
 def test_a_comparison_on_dev_is_not_chosen_by_dev(home: Path, small_encoder: Path, tmp_path: Path) -> None:
     files = (home / "train.csv", "--dev", home / "dev.csv", "--text", "what was said", "--label", "who")
     words = ("--model", small_encoder, "--steps", 4, *QUICK, "--rungs", "pretrained encoder", "-o", tmp_path)
-    done = run("compare", *files, *words, "--json")
+    done = run_here("compare", *files, *words, "--json")
     assert done.exit_code == 0, done.output + repr(done.exception)
     assert json.loads(done.stdout)["split"] == "dev"
     about = json.loads((tmp_path / "pretrained-encoder" / "seed-0" / "run.json").read_text(encoding="utf-8"))
@@ -211,14 +186,16 @@ def test_what_is_wrong_is_said_in_a_sentence(home: Path, small_encoder: Path, tm
 def test_what_was_made_of_a_file_is_said_before_it_is_learnt(home: Path, small_encoder: Path, tmp_path: Path) -> None:
     columns = ("--text", "what was said", "--label", "who")
     words = ("--model", small_encoder, "--steps", 2, *QUICK, "-o", tmp_path / "run")
-    said = run("finetune", home / "train.csv", *columns, *words)
+    said = run_here("finetune", home / "train.csv", *columns, *words)
     assert "classification, 2 labels; 144 examples to learn from, 16 for development" in said.stderr
     (tmp_path / "own.csv").write_text("text,label\n" + "".join(f"text {n},label {n}\n" for n in range(20)))
-    said = run("finetune", tmp_path / "own.csv", "--model", small_encoder, "--steps", 1, *QUICK, "-o", tmp_path / "own")
+    said = run_here(
+        "finetune", tmp_path / "own.csv", "--model", small_encoder, "--steps", 1, *QUICK, "-o", tmp_path / "own"
+    )
     assert "nearly every example has a label of its own: is 'label' the right column?" in said.stderr
     assert "This model is no better: it has not learnt." in said.stdout
     words = ("--model", small_encoder, "--steps", 1, *QUICK, "-o", tmp_path / "same")
-    said = run("finetune", home / "dev.csv", "--dev", home / "dev.csv", *columns, *words)
+    said = run_here("finetune", home / "dev.csv", "--dev", home / "dev.csv", *columns, *words)
     assert "development examples are those to learn from" in said.stderr
 
 
@@ -245,12 +222,12 @@ def test_a_destination_is_looked_at_before_the_answers_are_worked_out(home: Path
 def test_others_column_names_are_understood(home: Path, tmp_path: Path) -> None:
     model = home / "runs" / "seed-0"
     (tmp_path / "new.csv").write_text("text\ntwo sailors crossed the bridge.\n")
-    (row,) = (json.loads(line) for line in run("predict", model, tmp_path / "new.csv").stdout.splitlines())
+    (row,) = (json.loads(line) for line in run_here("predict", model, tmp_path / "new.csv").stdout.splitlines())
     assert row["prediction"] == "at sea"
 
 
 def test_predictions_that_are_no_labels_are_said(home: Path, tmp_path: Path) -> None:
     (tmp_path / "p.txt").write_text("At Sea\n" * 40)
-    said = run("score", home / "dev.csv", "--text", "what was said", "--label", "who", "-p", tmp_path / "p.txt")
+    said = run_here("score", home / "dev.csv", "--text", "what was said", "--label", "who", "-p", tmp_path / "p.txt")
     assert said.exit_code == 0
     assert "40 of 40 predictions are labels that" in said.stderr

@@ -13,9 +13,9 @@ from litebert.tasks.saved import SavedTask
 from litebert.tasks.task import Columns, Task
 from litebert.tasks.windows import WindowConfig
 from litebert.text.tokenizer import Tokenizer
+from tests.commands import fails, run_here
 from tests.conftest import small_config
 from tests.tasks.readers.tables import write
-from tests.tasks.test_cli import fails, run
 
 TAGGING = Task(name="names", kind="tagging", labels=("B-X", "O"), metrics=("entity_f1",), columns=Columns())
 QUESTIONS = Task(name="mine", kind="questions", metrics=("f1", "exact"), is_pair=True, has_unanswerable=True)
@@ -46,11 +46,11 @@ def test_own_files_for_an_official_model(models: Path, tmp_path: Path) -> None:
         write(tmp_path, "my.csv", "text,label\n" + "".join(f"{text},{label}\n" for text, label in rows)),
         write(tmp_path, "my.jsonl", "".join(json.dumps({"text": text, "label": n}) + "\n" for text, n in rows)),
     ]
-    lines = run("predict", models / "sst-2", input="a good film\na bad film\n").stdout
+    lines = run_here("predict", models / "sst-2", input="a good film\na bad film\n").stdout
     assert len(lines.splitlines()) == 2
     for file in files:
-        assert run("predict", models / "sst-2", file).stdout == lines
-        said = json.loads(run("evaluate", models / "sst-2", "-d", file, "--json").stdout)
+        assert run_here("predict", models / "sst-2", file).stdout == lines
+        said = json.loads(run_here("evaluate", models / "sst-2", "-d", file, "--json").stdout)
         assert said["num_examples"] == 2
 
 
@@ -58,44 +58,46 @@ def test_a_submission_is_named_by_its_file(models: Path, tmp_path: Path) -> None
     files = {"test_mismatched": "MNLI-mm.tsv", "test_matched": "MNLI-m.tsv", "diagnostic": "AX.tsv"}
     for name, wanted in files.items():
         file = write(tmp_path, f"{name}.tsv", f"{MNLI_HEADER}\n4\tone\ttwo\n")
-        done = run("predict", models / "mnli", file, "--submission", tmp_path / name)
+        done = run_here("predict", models / "mnli", file, "--submission", tmp_path / name)
         assert done.exit_code == 0, done.exception
         assert [path.name for path in (tmp_path / name).iterdir()] == [wanted]
 
 
 def test_conll_in_a_text_file(models: Path, tmp_path: Path) -> None:
     file = write(tmp_path, "new.txt", "Anna B-X\nran O\n\nShe O\n")
-    rows = [json.loads(line) for line in run("predict", models / "names", file).stdout.splitlines()]
+    rows = [json.loads(line) for line in run_here("predict", models / "names", file).stdout.splitlines()]
     assert [len(row["prediction"]) for row in rows] == [2, 1]
-    assert json.loads(run("evaluate", models / "names", "-d", file, "--json").stdout)["num_examples"] == 2
-    (row,) = (json.loads(line) for line in run("predict", models / "names", input="Anna B-X\n").stdout.splitlines())
+    assert json.loads(run_here("evaluate", models / "names", "-d", file, "--json").stdout)["num_examples"] == 2
+    (row,) = (
+        json.loads(line) for line in run_here("predict", models / "names", input="Anna B-X\n").stdout.splitlines()
+    )
     assert len(row["prediction"]) == 2
 
 
 def test_questions_in_json_lines(models: Path, tmp_path: Path) -> None:
     line = json.dumps({"id": "q", "question": "Who?", "context": "Anna ran."}) + "\n"
-    (row,) = run("predict", models / "mine", write(tmp_path, "q.jsonl", line)).stdout.splitlines()
+    (row,) = run_here("predict", models / "mine", write(tmp_path, "q.jsonl", line)).stdout.splitlines()
     assert json.loads(row)["id"] == "q"
     asked = {"id": "q", "question": "Who?", "answers": [{"text": "Anna", "answer_start": 0}]}
     gold = {"data": [{"paragraphs": [{"context": "Anna ran.", "qas": [asked]}]}]}
-    said = run("evaluate", models / "mine", "-d", write(tmp_path, "gold.json", json.dumps(gold))).stdout
+    said = run_here("evaluate", models / "mine", "-d", write(tmp_path, "gold.json", json.dumps(gold))).stdout
     assert "null odds above which the model says that there is no answer" in said
     assert "is a folder: name a file of mine's examples" in fails("predict", models / "mine", tmp_path)
 
 
 def test_bad_records_are_told(models: Path, tmp_path: Path) -> None:
     file = write(tmp_path, "my.csv", "text,label\na,1\n,0\nb,0\n")
-    done = run("predict", models / "sst-2", file, "--skip-bad")
+    done = run_here("predict", models / "sst-2", file, "--skip-bad")
     assert "1 bad records were left out" in done.stderr
     assert len(done.stdout.splitlines()) == 2
     words = ("-d", file, "--all", "-o", tmp_path / "all", "--skip-bad")
-    assert "1 bad records were left out" in run("ensemble", models / "sst-2", models / "sst-2", *words).stderr
+    assert "1 bad records were left out" in run_here("ensemble", models / "sst-2", models / "sst-2", *words).stderr
 
 
 def test_figures_are_named_by_their_file_and_spare_a_run(models: Path, tmp_path: Path) -> None:
     file = write(tmp_path, "autumn.csv", "text,label\na,1\nb,0\n")
     out = tmp_path / "out"
-    assert run("evaluate", models / "sst-2", "-d", file, "-o", out).exit_code == 0
+    assert run_here("evaluate", models / "sst-2", "-d", file, "-o", out).exit_code == 0
     assert list(json.loads((out / "evaluation.json").read_text())["splits"]) == ["autumn"]
     assert (out / "predictions-autumn.jsonl").is_file()
     (out / "run.json").write_text("{}")
@@ -121,7 +123,7 @@ def test_options_that_would_be_ignored(models: Path, tmp_path: Path) -> None:
 
 
 def score(gold: Path, answers: Path, *words: object) -> dict[str, float]:
-    done = run("score", gold, "-p", answers, "--json", *words)
+    done = run_here("score", gold, "-p", answers, "--json", *words)
     assert done.exit_code == 0, done.exception
     scores: dict[str, float] = json.loads(done.stdout)["scores"]
     return scores
