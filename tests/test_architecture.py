@@ -21,6 +21,7 @@ ALLOWED: dict[str, set[str]] = {
     **{name: {"errors"} for name in FOUNDATION},
     "errors": set(),
     "presets": {"config", "errors"},
+    "hub": {"errors", "folders"},
     "text": FOUNDATION,
     "corpus": FOUNDATION | {"text"},
     "model": FOUNDATION,

@@ -153,3 +153,16 @@ def test_a_locked_folder_is_refused_until_its_owner_is_gone(tmp_path: Path) -> N
     child.send_signal(signal.SIGKILL)
     child.communicate()
     os.close(lock_folder(tmp_path, "run"))
+
+
+def test_subfolders_are_saved_and_checked(tmp_path: Path) -> None:
+    for content in ("first", "second"):
+        with replace_folder(tmp_path / "model") as staging:
+            (staging / "inner").mkdir()
+            (staging / "inner" / "file.json").write_text(content)
+        verify_manifest(tmp_path / "model")
+        assert (tmp_path / "model" / "inner" / "file.json").read_text() == content
+    assert list(read_json(tmp_path / "model" / MANIFEST)["files"]) == ["inner/file.json"]
+    (tmp_path / "model" / "inner" / "file.json").write_text("third")
+    with pytest.raises(FolderError, match=r"file\.json is not what"):
+        verify_manifest(tmp_path / "model")

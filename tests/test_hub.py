@@ -1,5 +1,6 @@
 """Names of hub models come from the cache when offline; other names are told apart."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import torch
 from litebert.errors import FolderError, RequestError
 from litebert.hub import resolve
 from litebert.model.model import Model
+from litebert.text.tokenizer import Tokenizer
 from tests.conftest import small_config
 
 
@@ -39,9 +41,28 @@ def test_a_cached_hub_model_is_opened_offline(offline_cache: Path) -> None:
     assert torch.equal(pinned.encoder.pooler.weight, first.encoder.pooler.weight)
 
 
-def test_what_the_cache_does_not_have_is_said(offline_cache: Path) -> None:
-    with pytest.raises(FolderError, match=r"'someone/nothing'.*hub"):
-        resolve("someone/nothing")
+@pytest.mark.parametrize("opens", [Model.from_pretrained, Model.read_config, Tokenizer.from_pretrained])
+@pytest.mark.parametrize("name", ["nothing-there", "someone/nothing"])
+def test_a_missing_model_is_said_in_a_sentence(name: str, opens: Callable[[str], object], offline_cache: Path) -> None:
+    with pytest.raises(FolderError) as caught:
+        opens(name)
+    message = str(caught.value)
+    assert message.startswith("there is no folder")
+    assert message.endswith(f"{name!r}, and the hub could not be reached: check the spelling, or go online")
+
+
+def test_a_run_stands_for_its_model(small_tokenizer: Tokenizer, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "run.json").write_text("{}")
+    for opens in (Model.from_pretrained, Tokenizer.from_pretrained):
+        with pytest.raises(FolderError, match="a run that has no model yet"):
+            opens(run)
+    model = Model(small_config(vocab_size=400), "masked-lm")
+    model.save_pretrained(run / "model", small_tokenizer)
+    assert Model.from_pretrained(str(run)).config == model.config
+    assert Tokenizer.from_pretrained(run).vocab_size == 400
+    assert resolve(run) == resolve(run / "model") == run / "model"
 
 
 @pytest.mark.parametrize("name", ["./nothing", "/nothing", "a/b/c", "", "..", "~x", "a\\b"])

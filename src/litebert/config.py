@@ -6,7 +6,15 @@ are wide enough for any encoder of the field and narrow enough that a hostile fi
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 
 from litebert.errors import RequestError
 
@@ -25,6 +33,7 @@ Head = Literal[
     "question-answering",
     "answerable-question-answering",
     "multiple-choice",
+    "sentence-embedding",
 ]
 
 Count = Annotated[int, Field(ge=1, le=1024)]
@@ -78,6 +87,20 @@ class ModelConfig(BaseModel):
 
     labels: Annotated[tuple[str, ...], Field(max_length=100_000)] = ()
     problem_type: ProblemType | None = None
+
+    embedding_normalize: bool = False
+    """With the sentence-embedding head: bring each vector to length 1."""
+    embedding_max_length: Annotated[int, Field(ge=1, le=1_048_576)] | None = None
+    """With the sentence-embedding head: how many tokens of a text count; `max_positions` if None."""
+
+    @model_serializer(mode="wrap")
+    def _leave_out_embeddings(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Write the fields of sentence embeddings only where they are set, so that other configurations stay as is."""
+        written: dict[str, Any] = handler(self)
+        for name in ("embedding_normalize", "embedding_max_length"):
+            if not getattr(self, name):
+                written.pop(name, None)
+        return written
 
     @model_validator(mode="after")
     def _fits_together(self) -> "ModelConfig":

@@ -1,8 +1,8 @@
-"""Folders that can be trusted: JSON read with suspicion, SHA-256 of every file, writing that is never half done.
+"""Folders that can be trusted: JSON that is checked, SHA-256 of every file, writing that is never half done.
 
 The manifest lists the files of a folder with their hashes (safetensors has no checksum of its own). Files are written
-beside the folder first. A new folder then appears by one rename, whole or not at all; over an old one the files move in
-one by one, the manifest before the rest, so that a mixture of old and new is noticed when it is opened.
+beside the folder first. A new folder then appears by one rename, whole or not at all. Over an old folder the files move
+in one by one, the manifest first, so that a mixture of old and new is noticed when the folder is opened.
 """
 
 import contextlib
@@ -22,7 +22,10 @@ from litebert.errors import FolderError, LitebertError, RequestError
 __all__ = [
     "MANIFEST",
     "PARTIAL",
+    "RUN_FILE",
+    "RUN_MODEL",
     "hash_file",
+    "locate_model",
     "lock_folder",
     "new_folder",
     "read_bytes",
@@ -38,11 +41,23 @@ __all__ = [
 MANIFEST = "manifest.json"
 PARTIAL = ".partial"
 """What the name of a file ends in while it is being written."""
+RUN_FILE, RUN_MODEL = "run.json", "model"
+"""By this file a folder is known to be a run; its model lies in this subfolder."""
 _STAGING = ".saving-"
 
 
+def locate_model(name: str | Path) -> str | Path:
+    """The model that a name means: the model of a run if a run folder is named, else what was named."""
+    folder = Path(name)
+    if not (folder / RUN_FILE).is_file() or (folder / "config.json").is_file():
+        return name
+    if not (folder / RUN_MODEL).is_dir():
+        raise FolderError(f"{folder} is a run that has no model yet: wait until it ends, or go on with --resume")
+    return folder / RUN_MODEL
+
+
 def read_bytes(path: Path, max_bytes: int) -> bytes:
-    """Read an ordinary file of sane size: no pipe that never ends, no device, no surprise of gigabytes."""
+    """Read an ordinary file that is not too large: no endless pipe, no device, no gigabytes."""
     try:
         if not path.is_file():
             raise FolderError(f"{path} is missing" if not path.exists() else f"{path} is not an ordinary file")
@@ -56,7 +71,7 @@ def read_bytes(path: Path, max_bytes: int) -> bytes:
 
 
 def read_text(path: Path, max_bytes: int = 100_000_000) -> str:
-    """Read a UTF-8 file of sane size."""
+    """Read a UTF-8 file that is not too large."""
     try:
         return read_bytes(path, max_bytes).decode("utf-8")
     except UnicodeDecodeError:
@@ -64,7 +79,7 @@ def read_text(path: Path, max_bytes: int = 100_000_000) -> str:
 
 
 def read_json(path: Path, max_bytes: int = 16_000_000) -> dict[str, Any]:
-    """Read a JSON object from a file of sane size."""
+    """Read a JSON object from a file that is not too large."""
     try:
         content = json.loads(read_text(path, max_bytes))
     except (ValueError, RecursionError):
@@ -84,7 +99,7 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
 
 
 def hash_file(path: Path) -> str:
-    """SHA-256 of a file, read in pieces."""
+    """SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -100,7 +115,7 @@ def verify_manifest(
     if not isinstance(files, dict):
         raise FolderError(f"{path} must hold an object named 'files'")
     for name, expected in files.items():
-        if not isinstance(expected, dict) or Path(name).name != name or name in ("", ".", ".."):
+        if not isinstance(expected, dict) or not _is_inside(name):
             raise FolderError(f"{path} has a bad entry {name!r}")
         file = folder / name
         try:
@@ -113,15 +128,23 @@ def verify_manifest(
         raise FolderError(f"{file} is not what {MANIFEST} says (damaged or changed): {advice}")
 
 
+def _is_inside(name: str) -> bool:
+    """Whether this is the name of a file in a folder, or in a subfolder of it."""
+    parts = name.split("/")
+    return len(parts) <= 2 and all(Path(part).name == part and part not in ("", ".", "..") for part in parts)
+
+
 @contextlib.contextmanager
 def replace_folder(folder: Path) -> Iterator[Path]:
-    """Give a staging folder to fill; when the block ends well, its files and their manifest become the folder's."""
+    """Give a staging folder to fill; when the block ends well, its files and their manifest move into the folder."""
     with _staging_folder(folder) as staging:
         yield staging
         _write_manifest(staging)
         if folder.exists():
-            for file in sorted(staging.iterdir(), key=lambda path: path.name != MANIFEST):
-                file.replace(folder / file.name)
+            for file in sorted(_files(staging), key=lambda path: path.name != MANIFEST):
+                target = folder / file.relative_to(staging)
+                target.parent.mkdir(exist_ok=True)
+                file.replace(target)
         else:
             _move_in(staging, folder)
         _sync(folder)
@@ -185,9 +208,9 @@ def _move_in(staging: Path, folder: Path) -> None:
 
 
 def remove_abandoned(parent: Path, name: str | None = None) -> None:
-    """Clear away what processes left that were killed while they saved a folder.
+    """Remove what killed processes left behind while they saved a folder.
 
-    Without a name: all of it, for one who holds the parent and knows that nobody else saves there.
+    Without a name, everything is removed: the caller holds the parent and knows that nobody else saves there.
     """
     for path in parent.glob(f".{glob.escape(name) if name else '*'}{_STAGING}*"):
         owner = path.name.rpartition(_STAGING)[2].partition("-")[0]
@@ -197,12 +220,20 @@ def remove_abandoned(parent: Path, name: str | None = None) -> None:
 
 
 def _write_manifest(folder: Path) -> None:
-    """Hash what is there, and see to it that it is on disk."""
-    files = sorted(path for path in folder.iterdir() if path.name != MANIFEST)
-    entries = {path.name: {"bytes": path.stat().st_size, "sha256": hash_file(path)} for path in files}
+    """Hash the files, and make sure that they are on disk."""
+    entries = {
+        path.relative_to(folder).as_posix(): {"bytes": path.stat().st_size, "sha256": hash_file(path)}
+        for path in _files(folder)
+        if path.name != MANIFEST
+    }
     (folder / MANIFEST).write_text(json.dumps({"format": 1, "files": entries}, indent=2) + "\n", encoding="utf-8")
-    for path in folder.iterdir():
+    for path in folder.rglob("*"):
         _sync(path)
+
+
+def _files(folder: Path) -> list[Path]:
+    """All files of a folder and its subfolders, sorted."""
+    return sorted(path for path in folder.rglob("*") if not path.is_dir())
 
 
 def _sync(path: Path) -> None:

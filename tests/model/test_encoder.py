@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from litebert.errors import RequestError
-from litebert.model.attention import attention_bias, restarting_positions
+from litebert.model.layers import attention_bias, restarting_positions
 from litebert.model.model import Model
 from tests.conftest import small_config, small_inputs
 

@@ -90,7 +90,7 @@ def _find_model(name: str, corpus: Corpus) -> tuple[ModelConfig, str | None]:
     if name in PRESETS or not Path(name).is_dir():
         return preset_config(name).updated(vocab_size=corpus.tokenizer.vocab_size), None
     corpus.check_tokenizer(name)
-    return Model.from_pretrained(name).config, str(Path(name).resolve())
+    return Model.read_config(name), str(Path(name).resolve())
 
 
 def _apply_recipe(options: dict[str, Any], shape: ModelConfig) -> PretrainConfig:

@@ -1,7 +1,7 @@
-"""The encoder: embeddings, then a walk over shared blocks, then the pooler.
+"""The encoder: embeddings, then the layers of the plan, then the pooler.
 
 One class is every ALBERT and every BERT of the paper. It owns each distinct block once and follows the plan of
-`sharing.py`; depth is an argument of the call, not of the weights.
+`sharing.py`. The number of layers is an argument of the call, not a property of the weights.
 """
 
 import torch
@@ -10,10 +10,15 @@ from torch.utils.checkpoint import checkpoint
 
 from litebert.config import ModelConfig
 from litebert.errors import RequestError
-from litebert.model.attention import SelfAttention, attention_bias, gather_rows, restarting_positions
-from litebert.model.embeddings import Embeddings
-from litebert.model.feed_forward import FeedForward
-from litebert.model.lean.stack import can_walk_explicitly, walk_explicitly
+from litebert.model.layers import (
+    Embeddings,
+    FeedForward,
+    SelfAttention,
+    attention_bias,
+    gather_positions,
+    restarting_positions,
+)
+from litebert.model.lean.stack import can_run_lean, run_lean
 from litebert.model.sharing import block_counts, layer_plan
 
 __all__ = ["Encoder"]
@@ -44,31 +49,31 @@ class Encoder(nn.Module):
         keep: Tensor | None = None,
         depth: int | None = None,
     ) -> Tensor:
-        """Return the last hidden states: (batch, tokens, hidden), or (batch, k, hidden) at the positions `keep`.
+        """Return the last hidden states: (batch, tokens, H), or (batch, k, H) at the positions `keep`.
 
-        `keep` names the positions whose final states are wanted, (batch, k). The last layer then works for them
-        alone: the others serve as keys and values, which is all that they are still needed for.
+        `keep` (batch, k) names the positions whose final states are wanted. The last layer then computes only those:
+        of the other positions it needs nothing but keys and values.
         """
         if position_ids is None and sequence_ids is not None:
             position_ids = restarting_positions(sequence_ids)
-        hidden = self.embeddings(input_ids, token_type_ids, position_ids)
+        hidden = self.embeddings(input_ids, token_type_ids, position_ids)  # (batch, tokens, H)
         bias = attention_bias(attention_mask, sequence_ids, hidden.dtype)
         plan = layer_plan(self.config, depth)
         _check_positions(keep, input_ids.shape[1])
-        if can_walk_explicitly(self, hidden):
-            return walk_explicitly(self, hidden, bias, plan, keep)
+        if can_run_lean(self, hidden):  # training without dropout: the same numbers, faster
+            return run_lean(self, hidden, bias, plan, keep)
         for attention, feed_forward in plan[:-1]:
-            hidden = self._layer(attention, feed_forward, hidden, bias)
+            hidden = self._run_layer(attention, feed_forward, hidden, bias)
         if keep is not None and bias is not None and bias.shape[2] > 1:
-            bias = gather_rows(bias[:, 0], keep)[:, None]  # the rows of the kept positions
-        return self._layer(*plan[-1], hidden, bias, keep)
+            bias = gather_positions(bias[:, 0], keep)[:, None]  # (batch, 1, k, tokens)
+        return self._run_layer(*plan[-1], hidden, bias, keep)
 
     def pool(self, first: Tensor) -> Tensor:
-        """Summarise sequences from the state of their first token: tanh of a linear map."""
+        """Summarise sequences by the state of their first token: tanh of a linear map, (…, H) → (…, H)."""
         assert self.pooler is not None, "this head has no pooler"
         return torch.tanh(self.pooler(first))
 
-    def _layer(
+    def _run_layer(
         self, attention: int, feed_forward: int, hidden: Tensor, bias: Tensor | None, keep: Tensor | None = None
     ) -> Tensor:
         def run(hidden: Tensor) -> Tensor:
@@ -81,7 +86,7 @@ class Encoder(nn.Module):
 
 
 def _check_positions(keep: Tensor | None, num_tokens: int) -> None:
-    """Refuse positions that are not there; on a CPU, where the look costs nothing."""
+    """Refuse positions that do not exist; on a CPU only, where reading the values costs nothing."""
     if keep is None or keep.device.type != "cpu" or torch.compiler.is_compiling() or not keep.numel():
         return
     if int(keep.min()) < 0 or int(keep.max()) >= num_tokens:

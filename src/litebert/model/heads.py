@@ -1,6 +1,7 @@
 """What stands on top of the encoder: one small module per task.
 
-Each head maps hidden states to scores and knows nothing of loss or labels; those live in `training`.
+Each head maps hidden states to logits, or to a vector per text. It knows nothing of losses and labels; those live in
+`training`.
 """
 
 from dataclasses import dataclass
@@ -11,18 +12,28 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from litebert.config import Head, ModelConfig
-from litebert.model.attention import gather_rows
-from litebert.model.feed_forward import ACTIVATIONS
+from litebert.model.layers import ACTIVATIONS, gather_positions
 
-__all__ = ["HEADS", "AnswerableSpanHead", "Beam", "ClassificationHead", "HeadKind", "MaskedLMHead", "build_head"]
+__all__ = [
+    "HEADS",
+    "AnswerableSpanHead",
+    "Beam",
+    "ClassificationHead",
+    "HeadKind",
+    "MaskedLMHead",
+    "SentenceEmbeddingHead",
+    "build_head",
+]
 
 
 @dataclass(frozen=True)
 class HeadKind:
-    """What a head needs of the encoder, and the suffix of its class name in transformers (None: has no such class)."""
+    """What a head needs of the encoder, and what transformers calls it."""
 
     pools: bool
+    """Whether the model has a pooler."""
     class_suffix: str | None
+    """How the name of its class in transformers ends; None where transformers has no such class."""
 
 
 HEADS: dict[Head, HeadKind] = {
@@ -34,11 +45,16 @@ HEADS: dict[Head, HeadKind] = {
     "question-answering": HeadKind(pools=False, class_suffix="ForQuestionAnswering"),
     "answerable-question-answering": HeadKind(pools=False, class_suffix=None),
     "multiple-choice": HeadKind(pools=True, class_suffix="ForMultipleChoice"),
+    # The pooler is not used here; it stays because transformers' plain encoder, which this is on disk, has one.
+    "sentence-embedding": HeadKind(pools=True, class_suffix="Model"),
 }
 
 
 class MaskedLMHead(nn.Module):
-    """Linear H→E, activation, LayerNorm, then the word embeddings themselves as output matrix, plus a bias per word."""
+    """Which token stood here? Linear H→E, activation, LayerNorm, then the word embeddings as output matrix and a bias.
+
+    The output matrix is tied: it is the table of the word embeddings, not a second one of the same size.
+    """
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -48,12 +64,12 @@ class MaskedLMHead(nn.Module):
         self.bias = nn.Parameter(torch.zeros(config.vocab_size))
 
     def forward(self, hidden: Tensor, words: Tensor) -> Tensor:
-        """(…, hidden) and the (vocabulary, embedding) table → (…, vocabulary)."""
+        """(…, H) and the word table (vocabulary, E) → (…, vocabulary)."""
         return F.linear(self.norm(self.activation(self.dense(hidden))), words, self.bias)
 
 
 class ClassificationHead(nn.Module):
-    """Dropout and a linear map: for sequences (on the pooled state), for tokens, and for the choices of a question."""
+    """Dropout and a linear map: for texts (on the pooled state), for tokens, and for the options of a question."""
 
     def __init__(self, config: ModelConfig, num_outputs: int) -> None:
         super().__init__()
@@ -61,12 +77,32 @@ class ClassificationHead(nn.Module):
         self.linear = nn.Linear(config.hidden_size, num_outputs)
 
     def forward(self, states: Tensor) -> Tensor:
-        """(…, hidden) → (…, outputs)."""
+        """(…, H) → (…, outputs)."""
         return self.linear(F.dropout(states, self.dropout, self.training))  # type: ignore[no-any-return]
 
 
+class SentenceEmbeddingHead(nn.Module):
+    """One vector per text: the mean of the hidden states of its tokens, of length 1 if so configured. No parameters.
+
+    >>> head = SentenceEmbeddingHead(ModelConfig())
+    >>> head(torch.tensor([[[1.0, 3.0], [3.0, 5.0], [9.0, 9.0]]]), torch.tensor([[1, 1, 0]])).tolist()
+    [[2.0, 4.0]]
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.normalize = config.embedding_normalize
+
+    def forward(self, hidden: Tensor, attention_mask: Tensor | None) -> Tensor:
+        """(batch, tokens, H) and the mask (batch, tokens) → (batch, H)."""
+        mask = hidden.new_ones(hidden.shape[:2]) if attention_mask is None else attention_mask.to(hidden.dtype)
+        total = (hidden * mask[:, :, None]).sum(dim=1)  # (batch, H)
+        mean = total / mask.sum(dim=1, keepdim=True).clamp(min=1e-9)  # a row of padding alone gives zeros
+        return F.normalize(mean, dim=-1) if self.normalize else mean
+
+
 class Beam(NamedTuple):
-    """The likeliest starts, and for each of them the likeliest ends, as log-probabilities and token positions."""
+    """The likeliest starts of an answer, and for each of them the likeliest ends: log-probabilities and positions."""
 
     start_log_probs: Tensor  # (batch, beam)
     starts: Tensor  # (batch, beam)
@@ -93,35 +129,36 @@ class AnswerableSpanHead(nn.Module):
         self.answerable_dense = nn.Linear(2 * size, size)
         self.answerable = nn.Linear(size, 1)
 
-    def start_scores(self, hidden: Tensor, candidates: Tensor | None) -> Tensor:
-        """(batch, tokens, hidden) → (batch, tokens); positions that are no candidates get the lowest score."""
+    def start_logits(self, hidden: Tensor, candidates: Tensor | None) -> Tensor:
+        """(batch, tokens, H) → (batch, tokens); positions that are no candidates get the lowest number."""
         return _only(self.start(hidden).squeeze(-1), candidates)
 
-    def end_scores(self, hidden: Tensor, starts: Tensor, candidates: Tensor | None) -> Tensor:
-        """Scores of every end for each start in `starts` (batch, k): (batch, k, tokens)."""
-        start_states = gather_rows(hidden, starts)[:, :, None].expand(-1, -1, hidden.shape[1], -1)
-        pairs = torch.cat([hidden[:, None].expand_as(start_states), start_states], dim=-1)
-        scores = self.end(self.end_norm(torch.tanh(self.end_dense(pairs)))).squeeze(-1)
-        return _only(scores, None if candidates is None else candidates[:, None])
+    def end_logits(self, hidden: Tensor, starts: Tensor, candidates: Tensor | None) -> Tensor:
+        """Logits of every end for each start in `starts` (batch, k): (batch, k, tokens)."""
+        start_states = gather_positions(hidden, starts)[:, :, None].expand(-1, -1, hidden.shape[1], -1)
+        pairs = torch.cat([hidden[:, None].expand_as(start_states), start_states], dim=-1)  # (batch, k, tokens, 2H)
+        logits = self.end(self.end_norm(torch.tanh(self.end_dense(pairs)))).squeeze(-1)
+        return _only(logits, None if candidates is None else candidates[:, None])
 
-    def answerable_scores(self, hidden: Tensor, start_scores: Tensor) -> Tensor:
-        """One score per text, above 0 where an answer is likely to exist: (batch,)."""
-        expected_start = (start_scores.softmax(-1)[:, None] @ hidden).squeeze(1)
+    def answerable_logits(self, hidden: Tensor, start_logits: Tensor) -> Tensor:
+        """One logit per text, above 0 where an answer is likely to exist: (batch,)."""
+        expected_start = (start_logits.softmax(-1)[:, None] @ hidden).squeeze(1)  # (batch, H)
         states = torch.tanh(self.answerable_dense(torch.cat([expected_start, hidden[:, 0]], dim=-1)))
         return self.answerable(F.dropout(states, self.dropout, self.training)).squeeze(-1)  # type: ignore[no-any-return]
 
-    def search(self, hidden: Tensor, start_scores: Tensor, candidates: Tensor | None) -> Beam:
+    def search(self, hidden: Tensor, start_logits: Tensor, candidates: Tensor | None) -> Beam:
         """Find the likeliest spans: five starts, five ends for each, none of them before its start."""
         width = min(self.beam_size, hidden.shape[1])
-        start_log_probs, starts = start_scores.log_softmax(-1).topk(width)
-        scores = self.end_scores(hidden, starts, candidates)
+        start_log_probs, starts = start_logits.log_softmax(-1).topk(width)
+        end_logits = self.end_logits(hidden, starts, candidates)
         is_before = torch.arange(hidden.shape[1], device=hidden.device) < starts[:, :, None]
-        end_log_probs, ends = _only(scores, ~is_before).log_softmax(-1).topk(width)
+        end_log_probs, ends = _only(end_logits, ~is_before).log_softmax(-1).topk(width)
         return Beam(start_log_probs, starts, end_log_probs, ends)
 
 
-def _only(scores: Tensor, candidates: Tensor | None) -> Tensor:
-    return scores if candidates is None else scores.masked_fill(candidates == 0, torch.finfo(scores.dtype).min)
+def _only(logits: Tensor, candidates: Tensor | None) -> Tensor:
+    """Give all that are no candidates the lowest number."""
+    return logits if candidates is None else logits.masked_fill(candidates == 0, torch.finfo(logits.dtype).min)
 
 
 def build_head(config: ModelConfig, head: Head) -> nn.ModuleDict:
@@ -141,4 +178,6 @@ def build_head(config: ModelConfig, head: Head) -> nn.ModuleDict:
             modules = {"spans": nn.Linear(config.hidden_size, 2)}
         case "answerable-question-answering":
             modules = {"answerable_spans": AnswerableSpanHead(config)}
+        case "sentence-embedding":
+            modules = {"embedding": SentenceEmbeddingHead(config)}
     return nn.ModuleDict(modules)

@@ -1,4 +1,4 @@
-"""`Model`: an encoder with a head, from ids to named outputs."""
+"""`Model`: an encoder with one head, from token ids to named outputs; and the way from and to folders."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from litebert.config import Head, ModelConfig
 from litebert.errors import RequestError
 from litebert.hub import resolve
-from litebert.model.attention import gather_rows
 from litebert.model.encoder import Encoder
 from litebert.model.heads import HEADS, AnswerableSpanHead, Beam, build_head
-from litebert.model.hf.checkpoint import fit_tensors, read_folder, write_folder
+from litebert.model.hf.checkpoint import fit_tensors, read_config, read_folder, write_folder
+from litebert.model.layers import gather_positions
 from litebert.presets import PRESETS
 
 if TYPE_CHECKING:
@@ -25,17 +25,18 @@ __all__ = ["Model", "ModelOutput"]
 
 @dataclass(frozen=True)
 class ModelOutput:
-    """What a model says, under the names that transformers uses. What its head does not make is None."""
+    """The outputs of a model, under the names that transformers uses. What its head does not make is None."""
 
-    last_hidden_state: Tensor | None = None
-    pooler_output: Tensor | None = None
-    logits: Tensor | None = None
-    prediction_logits: Tensor | None = None
-    sop_logits: Tensor | None = None
-    start_logits: Tensor | None = None
-    end_logits: Tensor | None = None
-    answerable_logits: Tensor | None = None
+    last_hidden_state: Tensor | None = None  # (batch, tokens, H)
+    pooler_output: Tensor | None = None  # (batch, H); (batch, k, H) of packed rows
+    logits: Tensor | None = None  # (batch, labels), (batch, options), (batch, tokens, labels or vocabulary)
+    prediction_logits: Tensor | None = None  # (batch, tokens, vocabulary), or (masked tokens, vocabulary)
+    sop_logits: Tensor | None = None  # (batch, 2); (batch, k, 2) of packed rows
+    start_logits: Tensor | None = None  # (batch, tokens)
+    end_logits: Tensor | None = None  # (batch, tokens)
+    answerable_logits: Tensor | None = None  # (batch,)
     beam: Beam | None = None
+    embedding: Tensor | None = None  # (batch, H)
 
 
 class Model(nn.Module):
@@ -75,34 +76,39 @@ class Model(nn.Module):
         answer_mask: Tensor | None = None,
         depth: int | None = None,
     ) -> ModelOutput:
-        """Run the model on ids (batch, tokens); a multiple-choice head takes (batch, choices, tokens).
+        """Run the model on ids (batch, tokens); a multiple-choice head takes (batch, options, tokens).
 
-        `sequence_ids` packs several sequences into a row: numbered from 1, padding 0. `sequence_starts` (batch, k)
-        says where they begin, padded with -1, for heads that summarise a sequence. `masked_positions` (batch, k),
-        padded with -1, asks for predictions there alone: `prediction_logits` is then (positions, vocabulary).
-        `start_positions` (batch,) are gold starts (NO_LABEL where none is known) and `answer_mask` the tokens that may
-        hold an answer, for SQuAD 2.0.
-        `depth` runs shared layers another number of times than the model's own.
+        - `sequence_ids` (batch, tokens) packs several sequences into a row: numbered from 1, padding 0.
+          `sequence_starts` (batch, k), padded with -1, says where they begin, for heads that summarise a sequence.
+        - `masked_positions` (batch, k), padded with -1, asks for predictions there alone: `prediction_logits` is then
+          (masked tokens, vocabulary).
+        - `start_positions` (batch,) are gold starts (NO_LABEL where none is known) and `answer_mask` (batch, tokens)
+          the tokens that may hold an answer, for SQuAD 2.0.
+        - `depth` runs shared layers another number of times than the model's own.
         """
-        if self.head == "multiple-choice":
-            flat = [None if x is None else x.flatten(0, 1) for x in (input_ids, attention_mask, token_type_ids)]
-            assert flat[0] is not None
-            pooled = self._pooled(flat[0], flat[1], flat[2], depth=depth)
-            scores = self.heads["classifier"](pooled)
-            return ModelOutput(pooler_output=pooled, logits=scores.view(input_ids.shape[:2]))
-
-        call = {"position_ids": position_ids, "sequence_ids": sequence_ids, "depth": depth}
         inputs = (input_ids, attention_mask, token_type_ids)
-        if self.head == "sequence-classification":
-            pooled = self._pooled(*inputs, starts=sequence_starts, **call)
-            return ModelOutput(pooler_output=pooled, logits=self.heads["classifier"](pooled))
-        if self.head in ("pretraining", "masked-lm"):
-            return self._predict_words(*inputs, sequence_starts, masked_positions, call)
-
-        hidden = self.encoder(*inputs, **call)
+        call = {"position_ids": position_ids, "sequence_ids": sequence_ids, "depth": depth}
+        match self.head:
+            # Heads that need a few positions only: the last layer computes no others.
+            case "pretraining" | "masked-lm":
+                return self._predict_masked(*inputs, sequence_starts, masked_positions, call)
+            case "sequence-classification":
+                pooled = self._pooled(*inputs, starts=sequence_starts, **call)  # (batch, H)
+                return ModelOutput(pooler_output=pooled, logits=self.heads["classifier"](pooled))
+            case "multiple-choice":
+                flat = [None if x is None else x.flatten(0, 1) for x in inputs]  # (batch · options, tokens)
+                pooled = self._pooled(*flat, depth=depth)  # (batch · options, H)
+                logits = self.heads["classifier"](pooled)  # (batch · options, 1)
+                return ModelOutput(pooler_output=pooled, logits=logits.view(input_ids.shape[:2]))
+            case "sentence-embedding" if sequence_ids is not None:
+                raise RequestError("sentence embeddings need one text per row: packed rows (sequence_ids) do not work")
+            case _:
+                hidden = self.encoder(*inputs, **call)  # (batch, tokens, H)
         match self.head:
             case "none":
                 return ModelOutput(hidden, pooler_output=self.encoder.pool(_first(hidden, sequence_starts)))
+            case "sentence-embedding":
+                return ModelOutput(hidden, embedding=self.heads["embedding"](hidden, attention_mask))
             case "token-classification":
                 return ModelOutput(hidden, logits=self.heads["classifier"](hidden))
             case "question-answering":
@@ -113,14 +119,14 @@ class Model(nn.Module):
                 return self._find_answer(hidden, start_positions, candidates)
 
     def _pooled(self, *inputs: Tensor | None, starts: Tensor | None = None, **call: Any) -> Tensor:
-        """The pooled state of each sequence; the last layer works for their first tokens alone."""
+        """The pooled state of each sequence; the last layer computes the states of their first tokens alone."""
         input_ids = inputs[0]
         assert input_ids is not None
         keep = input_ids.new_zeros(input_ids.shape[0], 1) if starts is None else starts.clamp(min=0)
         states = self.encoder(*inputs, keep=keep, **call)
         return self.encoder.pool(states[:, 0] if starts is None else states)
 
-    def _predict_words(
+    def _predict_masked(
         self,
         input_ids: Tensor,
         attention_mask: Tensor | None,
@@ -129,18 +135,18 @@ class Model(nn.Module):
         masked_positions: Tensor | None,
         call: dict[str, Any],
     ) -> ModelOutput:
-        """Predict words, at the masked positions alone if they are given, and in pretraining the sentence order."""
+        """Predict tokens, at the masked positions alone if they are given, and in pretraining the sentence order."""
         inputs = (input_ids, attention_mask, token_type_ids)
         if masked_positions is None:
             hidden = self.encoder(*inputs, **call)
-            first, asked, complete = _first(hidden, starts), hidden, hidden
+            first, masked, complete = _first(hidden, starts), hidden, hidden
         else:
             begin = input_ids.new_zeros(input_ids.shape[0], 1) if starts is None else starts.clamp(min=0)
-            keep = torch.cat([begin, masked_positions.clamp(min=0)], dim=1)
-            hidden = self.encoder(*inputs, keep=keep, **call)
+            keep = torch.cat([begin, masked_positions.clamp(min=0)], dim=1)  # (batch, starts + masked)
+            hidden = self.encoder(*inputs, keep=keep, **call)  # (batch, starts + masked, H)
             first = hidden[:, 0] if starts is None else hidden[:, : begin.shape[1]]
-            asked, complete = hidden[:, begin.shape[1] :][masked_positions >= 0], None
-        predictions = self.heads["masked_lm"](asked, self.encoder.embeddings.words.weight)
+            masked, complete = hidden[:, begin.shape[1] :][masked_positions >= 0], None  # (masked tokens, H)
+        predictions = self.heads["masked_lm"](masked, self.encoder.embeddings.words.weight)
         if self.head == "masked-lm":
             return ModelOutput(complete, logits=predictions, prediction_logits=predictions)
         pooled = self.encoder.pool(first)
@@ -148,14 +154,22 @@ class Model(nn.Module):
         return ModelOutput(complete, pooled, prediction_logits=predictions, sop_logits=sop_logits)
 
     def _find_answer(self, hidden: Tensor, start_positions: Tensor | None, candidates: Tensor | None) -> ModelOutput:
+        """SQuAD 2.0: starts, ends given a start (the gold one, or the likeliest), whether there is an answer."""
         head = self.heads["answerable_spans"]
         assert isinstance(head, AnswerableSpanHead)
-        start = head.start_scores(hidden, candidates)
-        answerable = head.answerable_scores(hidden, start)
+        start = head.start_logits(hidden, candidates)
+        answerable = head.answerable_logits(hidden, start)
         beam = head.search(hidden, start, candidates) if start_positions is None else None
         given = start.argmax(-1) if start_positions is None else start_positions.clamp(min=0)
-        end = head.end_scores(hidden, given[:, None], candidates).squeeze(1)
+        end = head.end_logits(hidden, given[:, None], candidates).squeeze(1)
         return ModelOutput(hidden, start_logits=start, end_logits=end, answerable_logits=answerable, beam=beam)
+
+    @classmethod
+    def read_config(cls, name: str | Path, *, revision: str | None = None) -> ModelConfig:
+        """The configuration of a folder, a run, a hub model or a preset, without its weights."""
+        if not Path(name).is_dir() and str(name) in PRESETS:
+            return PRESETS[str(name)].config
+        return read_config(resolve(name, revision))[0]
 
     @classmethod
     def from_pretrained(
@@ -166,18 +180,20 @@ class Model(nn.Module):
         labels: tuple[str, ...] | None = None,
         revision: str | None = None,
     ) -> "Model":
-        """Open a folder, a model of the Hugging Face hub, or a preset (with fresh weights).
+        """Open a folder, a run, a model of the Hugging Face hub, or a preset (with fresh weights).
 
-        `head` asks for another head than the stored one; what the folder does not have of it is drawn afresh and
+        `head` asks for another head than the stored one. Tensors that the folder lacks are then drawn afresh and
         named in `model.fresh_tensors`.
         """
         if head is not None and head not in HEADS:
             raise RequestError(f"head must be one of {', '.join(HEADS)}, not {head!r}")
-        changes = {} if labels is None else {"labels": tuple(labels)}
+        changes: dict[str, Any] = {} if labels is None else {"labels": tuple(labels)}
         if not Path(name).is_dir() and str(name) in PRESETS:
             return cls(PRESETS[str(name)].config.updated(**changes), head or "none").eval()
         stored = read_folder(resolve(name, revision))
         wanted = head or stored.head
+        if wanted != "sentence-embedding":
+            changes |= {"embedding_normalize": False, "embedding_max_length": None}
         config = stored.config.updated(**changes)
         with torch.device("meta"):
             model, promised = cls(config, wanted), cls(stored.config, stored.head)
@@ -205,8 +221,8 @@ class Model(nn.Module):
 
 
 def _first(hidden: Tensor, starts: Tensor | None) -> Tensor:
-    """States of the first tokens: (batch, hidden), or (batch, k, hidden) where the starts are given."""
-    return hidden[:, 0] if starts is None else gather_rows(hidden, starts.clamp(min=0))
+    """States of the first tokens: (batch, H), or (batch, k, H) where the starts of packed sequences are given."""
+    return hidden[:, 0] if starts is None else gather_positions(hidden, starts.clamp(min=0))
 
 
 def _initialize(module: nn.Module, deviation: float) -> None:

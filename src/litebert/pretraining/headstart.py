@@ -11,8 +11,8 @@ import math
 import torch
 from torch import Tensor, nn
 
-from litebert.model.attention import SelfAttention
 from litebert.model.heads import MaskedLMHead
+from litebert.model.layers import SelfAttention
 from litebert.model.model import Model
 
 __all__ = ["give_head_start"]

@@ -11,6 +11,7 @@ import torch
 
 from litebert.config import ModelConfig
 from litebert.errors import RequestError
+from litebert.folders import locate_model
 from litebert.model.cost import forward_flops
 from litebert.model.model import Model
 from litebert.presets import PRESETS
@@ -34,7 +35,6 @@ __all__ = [
     "choose_length",
     "configure",
     "finetune",
-    "locate_model",
     "make_model",
     "measure_volume",
     "open_encoder",
@@ -57,12 +57,6 @@ class Volume:
     """Of a multiple choice, the options."""
     tokens_per_row: float | None = None
     """On average; full rows are assumed if it is not known."""
-
-
-def locate_model(name: str) -> str:
-    """The model folder that a name means: a run's model if it is a run folder, else what was named."""
-    folder = Path(name)
-    return str(folder / "model") if (folder / "run.json").is_file() and (folder / "model").is_dir() else name
 
 
 def configure(
@@ -261,5 +255,5 @@ def open_encoder(name: str) -> tuple[ModelConfig, Tokenizer, str | None]:
         raise RequestError(f"{name} is a preset without a vocabulary: pretrain it first, or name a model folder")
     folder = locate_model(name)
     tokenizer = Tokenizer.from_pretrained(folder)
-    place = str(Path(folder).resolve()) if Path(folder).is_dir() else folder
-    return Model.from_pretrained(folder).config, tokenizer, place
+    place = str(Path(folder).resolve()) if Path(folder).is_dir() else str(folder)
+    return Model.read_config(folder), tokenizer, place

@@ -7,10 +7,9 @@ from pathlib import Path
 import torch
 
 from litebert.errors import FolderError, RequestError
-from litebert.folders import read_json
+from litebert.folders import locate_model, read_json
 from litebert.model.model import Model
 from litebert.tasks.encoding import encode
-from litebert.tasks.finetune import locate_model
 from litebert.tasks.outputs import Answers, Outputs, average, choose_answers, predict
 from litebert.tasks.saved import SavedTask, read_saved_task
 from litebert.tasks.scoring import score_outputs

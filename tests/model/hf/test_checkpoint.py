@@ -13,6 +13,8 @@ from safetensors.torch import load_file
 from litebert.config import Head, ModelConfig
 from litebert.errors import FolderError, LitebertError, RequestError
 from litebert.model.heads import HEADS
+from litebert.model.hf import checkpoint
+from litebert.model.hf.checkpoint import read_config
 from litebert.model.model import Model
 from tests.conftest import small_config, small_inputs
 from tests.parity.peers import randomize
@@ -35,6 +37,7 @@ def test_saved_is_opened(config: ModelConfig, head: Head, tmp_path: Path) -> Non
     model.save_pretrained(tmp_path / "model")
     again = Model.from_pretrained(tmp_path / "model")
     assert (again.config, again.head, again.fresh_tensors) == (config, head, ())
+    assert read_config(tmp_path / "model") == (config, head)
     before, after = model.state_dict(), again.state_dict()
     assert before.keys() == after.keys()
     assert all(torch.equal(before[name], after[name]) for name in before)
@@ -142,8 +145,27 @@ def test_presets_and_unknown_names(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         Model.from_pretrained("albert-mini", "poetry")  # type: ignore[arg-type]
     with pytest.raises(FolderError, match="no folder"):
         Model.from_pretrained(tmp_path / "nothing")
-    with pytest.raises(FolderError, match="is no folder; a model is one"):
+    with pytest.raises(FolderError, match="is a file, but a model is a folder"):
         Model.from_pretrained(__file__)
+
+
+def test_a_configuration_is_read_without_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = small_config(labels=("no", "yes"))
+    Model(config, "sequence-classification").save_pretrained(tmp_path / "run" / "model")
+    (tmp_path / "run" / "run.json").write_text("{}")
+    monkeypatch.setattr(checkpoint, "_read_weights", lambda folder: pytest.fail("weights were read"))
+    assert Model.read_config(tmp_path / "run" / "model") == Model.read_config(tmp_path / "run") == config
+    assert Model.read_config("albert-base") == ModelConfig()
+    (tmp_path / "run" / "model" / "model.safetensors").write_bytes(b"nothing of the kind")
+    with pytest.raises(FolderError, match="damaged"):
+        Model.read_config(tmp_path / "run")
+
+
+@pytest.mark.parametrize("keeps_projection", [True, False])
+def test_a_square_projection_shows_in_the_configuration(keeps_projection: bool, tmp_path: Path) -> None:
+    config = small_config(embedding_size=24, project_square_embeddings=keeps_projection)
+    Model(config, "masked-lm").save_pretrained(tmp_path)
+    assert read_config(tmp_path) == (config, "masked-lm")
 
 
 def test_half_precision_is_read_as_fp32(tmp_path: Path) -> None:
@@ -169,10 +191,11 @@ def test_shards_are_read(tmp_path: Path) -> None:
     parts = [dict(list(tensors.items())[i::2]) for i in range(2)]
     for number, part in enumerate(parts):
         save_file(part, tmp_path / f"model-{number}.safetensors")
-    places = {name: f"model-{number}.safetensors" for number, part in enumerate(parts) for name in part}
-    (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": places}))
+    files = {name: f"model-{number}.safetensors" for number, part in enumerate(parts) for name in part}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": files}))
     (tmp_path / "model.safetensors").unlink()
     (tmp_path / "manifest.json").unlink()
+    assert read_config(tmp_path) == (model.config, "pretraining")
     again = Model.from_pretrained(tmp_path)
     assert all(torch.equal(a, b) for a, b in zip(model.state_dict().values(), again.state_dict().values(), strict=True))
     (tmp_path / "model-1.safetensors").unlink()

@@ -32,7 +32,7 @@ def make_encoder(config: ModelConfig) -> Encoder:
 def gradients(
     encoder: Encoder, explicit: bool, monkeypatch: pytest.MonkeyPatch, **call: Any
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    monkeypatch.setattr(encoder_module, "can_walk_explicitly", lambda *_: explicit)
+    monkeypatch.setattr(encoder_module, "can_run_lean", lambda *_: explicit)
     encoder.zero_grad()
     output = encoder(**call)
     weights = torch.randn(output.shape, generator=torch.Generator().manual_seed(1))
@@ -123,18 +123,18 @@ def test_packed_rows(longest_dense: int, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_steps_aside_where_it_does_not_apply(spoil: Callable[[Encoder], Any]) -> None:
     encoder = make_encoder(CONFIGS["all"])
     hidden = torch.zeros(1, 3, 24)
-    assert stack.can_walk_explicitly(encoder, hidden)
+    assert stack.can_run_lean(encoder, hidden)
     spoil(encoder)
-    assert not stack.can_walk_explicitly(encoder, hidden.to(encoder.embeddings.words.weight.dtype))
+    assert not stack.can_run_lean(encoder, hidden.to(encoder.embeddings.words.weight.dtype))
 
 
 def test_steps_aside_for_dropout_and_without_gradients() -> None:
     hidden = torch.zeros(1, 3, 24)
     encoder = make_encoder(small_config(hidden_dropout=0.1))
-    assert not stack.can_walk_explicitly(encoder.train(), hidden)
-    assert stack.can_walk_explicitly(encoder.eval(), hidden)
+    assert not stack.can_run_lean(encoder.train(), hidden)
+    assert stack.can_run_lean(encoder.eval(), hidden)
     with torch.no_grad():
-        assert not stack.can_walk_explicitly(encoder, hidden)
+        assert not stack.can_run_lean(encoder, hidden)
 
 
 def test_unused_blocks_get_no_gradient_and_a_second_backward_is_explained() -> None:

@@ -1,7 +1,7 @@
-"""A model folder: read it with suspicion, write it whole.
+"""A model folder: check everything when reading it, write it whole.
 
 Weights come from safetensors, or from an old `pytorch_model.bin` read with `weights_only=True`. Nothing in a folder
-is ever run. Every fault is a `FolderError` that names the file.
+is ever run. Every fault is a `FolderError` that names the file. The model card is written here as well.
 """
 
 import json
@@ -11,7 +11,7 @@ import zipfile
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -21,22 +21,40 @@ from torch import Tensor
 from litebert.config import Head, ModelConfig
 from litebert.errors import FolderError, LitebertError
 from litebert.folders import read_json, replace_folder, verify_manifest
+from litebert.model.cost import count_encoder_parameters
 from litebert.model.heads import HEADS
-from litebert.model.hf.card import CARD, is_generated, render_card
-from litebert.model.hf.folder_config import parse_config, render_config, stored_head
-from litebert.model.hf.names import canonical_name, export_tensors, import_tensors, is_expressible, known_names
-from litebert.model.hf.variants import fold_word_factorization, is_word_factorized
+from litebert.model.hf.folder_config import (
+    MODULES,
+    parse_config,
+    parse_modules,
+    render_config,
+    render_modules,
+    stored_head,
+)
+from litebert.model.hf.names import (
+    canonical_name,
+    export_tensors,
+    fold_word_factorization,
+    folded_config,
+    import_tensors,
+    is_expressible,
+    is_word_factorized,
+    known_names,
+)
 
 if TYPE_CHECKING:
     from litebert.text.tokenizer import Tokenizer
 
-__all__ = ["StoredModel", "fit_tensors", "read_folder", "write_folder"]
+__all__ = ["StoredModel", "fit_tensors", "read_config", "read_folder", "render_card", "write_folder"]
 
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 OLD_WEIGHTS = "pytorch_model.bin"
+CARD = "README.md"
+_CARD_MARK = "<!-- Written by litebert; edit it and remove this line, and it is kept. -->"
 _CODE = (".py", ".pyc", ".so", ".pkl", ".pickle", ".pt2", ".dill", ".joblib")
 _CLASSIFIER = "heads.classifier."
+_PROJECTION = "encoder.embedding_hidden_mapping_in.weight"
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 
 
@@ -53,11 +71,7 @@ class StoredModel:
 
 def read_folder(folder: Path) -> StoredModel:
     """Read and check a model folder."""
-    if not folder.is_dir():
-        raise FolderError(f"{folder} is not a folder")
-    for path in sorted(folder.iterdir()):
-        if path.suffix.lower() in _CODE:
-            raise FolderError(f"{path} could hold code; litebert opens no folder with such a file: remove it first")
+    _refuse_code(folder)
     verify_manifest(folder)
     config_file = folder / "config.json"
     raw = read_json(config_file)
@@ -70,7 +84,53 @@ def read_folder(folder: Path) -> StoredModel:
         tensors = _canonical(tensors, file)
         _refuse_unknown(tensors, config, file)
         config = _keep_square_projection(config, tensors)
-    return StoredModel(file, config, stored_head(raw, set(tensors)), tensors, own_names)
+    config, head = _find_head(folder, config, raw, tensors)
+    return StoredModel(file, config, head, tensors, own_names)
+
+
+def read_config(folder: Path) -> tuple[ModelConfig, Head]:
+    """Configuration and head of a model folder. Of the weights only the names are read, wherever these are enough."""
+    _refuse_code(folder)
+    config_file = folder / "config.json"
+    raw = read_json(config_file)
+    names = [canonical_name(name) for name in _read_names(folder)]
+    is_factorized = is_word_factorized(names)
+    config = parse_config(folded_config(raw) if is_factorized else raw, config_file)
+    has_odd_projection = not is_factorized and not config.projects_embeddings and _PROJECTION in names
+    if has_odd_projection or not names:  # its values decide what it is; an old file does not list its names
+        stored = read_folder(folder)
+        return stored.config, stored.head
+    return _find_head(folder, config, raw, names)
+
+
+def _refuse_code(folder: Path) -> None:
+    if not folder.is_dir():
+        raise FolderError(f"{folder} is not a folder")
+    for path in sorted(folder.iterdir()):
+        if path.suffix.lower() in _CODE:
+            raise FolderError(f"{path} could hold code; litebert opens no folder with such a file: remove it first")
+
+
+def _find_head(
+    folder: Path, config: ModelConfig, raw: dict[str, Any], names: Collection[str]
+) -> tuple[ModelConfig, Head]:
+    """The head of a folder, and the configuration with what sentence-transformers' files add to it."""
+    head = stored_head(raw, names)
+    if head != "none" or not (folder / MODULES).is_file():
+        return config, head
+    embedding = parse_modules(folder, config)
+    return (config, "none") if embedding is None else (embedding, "sentence-embedding")
+
+
+def _read_names(folder: Path) -> list[str]:
+    """Names of the stored tensors; none if only reading the weights would tell."""
+    if (folder / WEIGHTS).is_file():
+        try:
+            with safe_open(folder / WEIGHTS, framework="pt") as file:
+                return list(file.keys())
+        except (SafetensorError, OSError, ValueError, RuntimeError, MemoryError) as error:
+            raise _damaged(folder / WEIGHTS, error) from None
+    return list(_read_index(folder)) if (folder / INDEX).is_file() else []
 
 
 def _read_weights(folder: Path) -> tuple[Path, dict[str, Tensor]]:
@@ -88,15 +148,24 @@ def _read_safetensors(path: Path) -> dict[str, Tensor]:
         with safe_open(path, framework="pt") as file:
             return {name: _as_float32(file.get_tensor(name), name, path) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError, ValueError, RuntimeError, MemoryError) as error:
-        raise FolderError(f"{path} is damaged or no safetensors file ({error}); save or download it again") from None
+        raise _damaged(path, error) from None
 
 
-def _read_shards(folder: Path) -> dict[str, Tensor]:
+def _damaged(path: Path, error: Exception) -> FolderError:
+    return FolderError(f"{path} is damaged or no safetensors file ({error}); save or download it again")
+
+
+def _read_index(folder: Path) -> dict[str, str]:
+    """Which file holds which tensor, of weights in several files."""
     shards = read_json(folder / INDEX).get("weight_map")
     if not isinstance(shards, dict) or not all(isinstance(name, str) for name in shards.values()):
         raise FolderError(f"{folder / INDEX} must map tensors to files under 'weight_map'")
+    return shards
+
+
+def _read_shards(folder: Path) -> dict[str, Tensor]:
     tensors: dict[str, Tensor] = {}
-    for name in sorted(set(shards.values())):
+    for name in sorted(set(_read_index(folder).values())):
         if Path(name).name != name or not name.endswith(".safetensors"):
             raise FolderError(f"{folder / INDEX} names {name!r}, which is not a safetensors file of this folder")
         if not (folder / name).is_file():
@@ -156,7 +225,7 @@ def _refuse_unknown(tensors: Mapping[str, Tensor], config: ModelConfig, file: Pa
 
 def _keep_square_projection(config: ModelConfig, tensors: Mapping[str, Tensor]) -> ModelConfig:
     """Where E = H, a stored projection that is the identity is dropped; any other is kept, and must fit."""
-    weight = tensors.get("encoder.embedding_hidden_mapping_in.weight")
+    weight = tensors.get(_PROJECTION)
     bias = tensors.get("encoder.embedding_hidden_mapping_in.bias")
     if config.projects_embeddings or (weight is None and bias is None):
         return config
@@ -241,14 +310,18 @@ def write_folder(
             json.dumps(rendered, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
         )
         if tokenizer is not None:
-            tokenizer.write_files(staging, config.max_positions)
-        for name, text in (extra_files or {}).items():
+            tokenizer.write_files(staging, config.embedding_max_length or config.max_positions)
+        modules = render_modules(config) if expressible and head == "sentence-embedding" else {}
+        for name, text in {**modules, **(extra_files or {})}.items():
+            (staging / name).parent.mkdir(exist_ok=True)
             (staging / name).write_text(text, encoding="utf-8")
         card = folder / CARD
-        if card.is_file() and not is_generated(card.read_bytes()):
-            shutil.copyfile(card, staging / CARD)  # somebody's own words
+        if card.is_file() and _CARD_MARK.encode() not in card.read_bytes():
+            shutil.copyfile(card, staging / CARD)  # somebody wrote this one
         else:
             (staging / CARD).write_text(render_card(config, head, note, about), encoding="utf-8")
+    if not modules:
+        (folder / MODULES).unlink(missing_ok=True)  # of a model with another head that was here before
     return folder
 
 
@@ -262,3 +335,57 @@ def _export_note(config: ModelConfig, head: Head, expand_sharing: bool) -> str:
     if HEADS[head].class_suffix is None:
         return "transformers has no head with answerability: it opens the encoder of this folder, litebert opens all"
     return ""
+
+
+_PIPELINES: dict[Head, str] = {
+    "none": "feature-extraction",
+    "pretraining": "fill-mask",
+    "masked-lm": "fill-mask",
+    "sequence-classification": "text-classification",
+    "token-classification": "token-classification",
+    "question-answering": "question-answering",
+    "answerable-question-answering": "question-answering",
+    "multiple-choice": "multiple-choice",
+    "sentence-embedding": "sentence-similarity",
+}
+
+
+def render_card(config: ModelConfig, head: Head, note: str = "", about: str = "") -> str:
+    """Write a card with what is known now; `about` is what training and evaluation add, in Markdown."""
+    kind = {"albert": "ALBERT", "bert": "BERT"}[config.family]
+    suffix = HEADS[head].class_suffix
+    rows = {
+        "encoder parameters": f"{count_encoder_parameters(config):,}",
+        "layers × hidden size": f"{config.num_layers} × {config.hidden_size}",
+        "embedding size": str(config.embedding_size),
+        "sharing across layers": config.sharing,
+        "vocabulary": f"{config.vocab_size:,}",
+        "longest input": f"{config.max_positions} tokens",
+        "head": head,
+    }
+    if config.labels:
+        rows["labels"] = ", ".join(config.labels[:20]) + (" …" if len(config.labels) > 20 else "")
+    table = "\n".join(f"| {name} | {value} |" for name, value in rows.items())
+    opens = f"`transformers.{config.family.capitalize()}{suffix}`" if suffix and not note else ""
+    if opens and head == "sentence-embedding":
+        opens = "`sentence_transformers.SentenceTransformer`"
+    intro = f"{note}\n\n" if note else ""
+    also = f" {opens} opens it too." if opens else ""
+    return f"""---
+library_name: litebert
+pipeline_tag: {_PIPELINES[head]}
+tags:
+- {config.family}
+- litebert
+---
+
+{_CARD_MARK}
+
+# {kind}, {config.num_layers} layers of {config.hidden_size}
+
+{intro}Saved by litebert. Open it with `litebert.Model.from_pretrained(folder)`.{also}
+
+| | |
+|-|-|
+{table}
+{about and chr(10) + about}"""

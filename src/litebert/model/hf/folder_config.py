@@ -1,10 +1,15 @@
-"""`config.json`: transformers' words on disk, `ModelConfig` in memory.
+"""Configuration files of a model folder: keys of transformers and sentence-transformers there, `ModelConfig` here.
 
-A key that changes what a model computes is either understood or refused; a key that is only bookkeeping is passed
-over; any other key is an error, because a misspelt one would otherwise fall back to a default without a word.
+A key of `config.json` that changes what a model computes is either understood or refused. A key that is only
+bookkeeping is ignored. Any other key is an error, because a misspelt one would otherwise fall back to a default unseen.
+
+A folder with `modules.json` is one of sentence-transformers. It opens with the sentence-embedding head if it says mean
+pooling, with or without normalisation; that head writes the same files.
 """
 
 import json
+import warnings
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +17,22 @@ from pydantic import ValidationError
 
 from litebert.config import Family, Head, ModelConfig, explain
 from litebert.errors import FolderError
+from litebert.folders import read_json, read_text
 from litebert.model.heads import HEADS
 from litebert.model.hf.names import is_expressible
 
-__all__ = ["class_name", "parse_config", "render_config", "stored_head"]
+__all__ = [
+    "MODULES",
+    "class_name",
+    "parse_config",
+    "parse_modules",
+    "render_config",
+    "render_modules",
+    "stored_head",
+]
+
+MODULES = "modules.json"
+"""The file by which sentence-transformers knows a folder."""
 
 _FIELDS = {
     "vocab_size": "vocab_size",
@@ -194,7 +211,7 @@ def _in_order(names: dict[str, str]) -> list[str]:
     return keys
 
 
-def stored_head(raw: dict[str, Any], names: set[str]) -> Head:
+def stored_head(raw: dict[str, Any], names: Collection[str]) -> Head:
     """Say which head a folder has: by its class name, else by the tensors that are there."""
     own = raw.get("litebert")
     if isinstance(own, dict) and isinstance(own.get("head"), str) and own["head"] in HEADS:
@@ -222,7 +239,7 @@ def class_name(config: ModelConfig, head: Head, expand_sharing: bool = False) ->
 
 
 def render_config(config: ModelConfig, head: Head, expand_sharing: bool = False) -> dict[str, Any]:
-    """Write a config as transformers does, or in our own form where transformers has no words for it."""
+    """Write a config as transformers does, or in our own form where transformers has no keys for it."""
     if not is_expressible(config, expand_sharing):
         form = {"format": 1, "head": head, "config": config.model_dump(mode="json")}
         return {"model_type": "litebert", "architectures": [class_name(config, head)], "litebert": form}
@@ -245,3 +262,90 @@ def render_config(config: ModelConfig, head: Head, expand_sharing: bool = False)
     if HEADS[head].class_suffix is None:
         rendered["litebert"] = {"format": 1, "head": head}
     return rendered | {"dtype": "float32", "tie_word_embeddings": True}
+
+
+def parse_modules(folder: Path, config: ModelConfig) -> ModelConfig | None:
+    """Read the files of sentence-transformers; None where they ask for more than mean pooling and normalisation."""
+    modules = _read_modules(folder)
+    kinds = [kind for kind, _ in modules]
+    settings = _read_optional(folder / _TRANSFORMER_FILE)
+    prompts = _read_optional(folder / _MODEL_FILE)
+    pooling = read_json(folder / modules[1][1] / "config.json") if kinds[1:2] == ["Pooling"] else {}
+    understood = (
+        kinds in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"])
+        and modules[0][1] == ""
+        and _pooling_modes(pooling) == ["mean"]
+        and not settings.get("do_lower_case")
+        and not prompts.get("default_prompt_name")
+    )
+    if not understood:
+        message = f"{folder / MODULES} asks for more than mean pooling, which litebert does not have"
+        warnings.warn(f"{message}: it opens the encoder alone", stacklevel=2)
+        return None
+    longest = settings.get("max_seq_length")
+    if longest is None:  # newer versions leave it to the tokenizer
+        longest = _read_optional(folder / "tokenizer_config.json").get("model_max_length")
+    is_shorter = isinstance(longest, int) and 0 < longest < config.max_positions
+    return config.updated(
+        embedding_normalize=kinds[-1] == "Normalize", embedding_max_length=longest if is_shorter else None
+    )
+
+
+_TRANSFORMER_FILE = "sentence_bert_config.json"
+_MODEL_FILE = "config_sentence_transformers.json"
+_POOLING_FOLDER = "1_Pooling"
+
+
+def _read_modules(folder: Path) -> list[tuple[str, str]]:
+    """Kind and subfolder of each module, in order."""
+    file = folder / MODULES
+    try:
+        modules = [(str(module["type"]), str(module["path"])) for module in json.loads(read_text(file))]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise FolderError(f"{file} must list modules with a type and a path; save or download it again") from None
+    for _, path in modules:
+        if path and (Path(path).name != path or path == ".."):
+            raise FolderError(f"{file} names {path!r}, which is no subfolder of this folder")
+    return [(kind.rpartition(".")[2], path) for kind, path in modules]
+
+
+def _read_optional(file: Path) -> dict[str, Any]:
+    return read_json(file) if file.is_file() else {}
+
+
+def _pooling_modes(pooling: dict[str, Any]) -> list[str]:
+    """How token states are pooled, in the form of newer versions ("pooling_mode") or of older ones (a key a mode)."""
+    modes = pooling.get("pooling_mode")
+    if modes is not None:
+        return [str(mode) for mode in (modes if isinstance(modes, list) else [modes])]
+    prefix, suffix = "pooling_mode_", "_tokens"
+    chosen = [key for key, value in pooling.items() if key.startswith(prefix) and value]
+    return [key.removeprefix(prefix).removesuffix(suffix) for key in chosen]
+
+
+def render_modules(config: ModelConfig) -> dict[str, str]:
+    """The files that sentence-transformers needs beside those of transformers, by path; old versions read them too."""
+    kinds = [("Transformer", ""), ("Pooling", _POOLING_FOLDER)]
+    kinds += [("Normalize", "2_Normalize")] if config.embedding_normalize else []
+    modules = [
+        {"idx": index, "name": str(index), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for index, (kind, path) in enumerate(kinds)
+    ]
+    pooling = {
+        "word_embedding_dimension": config.hidden_size,
+        "pooling_mode_cls_token": False,
+        "pooling_mode_mean_tokens": True,
+        "pooling_mode_max_tokens": False,
+        "pooling_mode_mean_sqrt_len_tokens": False,
+        "include_prompt": True,
+    }
+    contents: dict[str, Any] = {
+        MODULES: modules,
+        f"{_POOLING_FOLDER}/config.json": pooling,
+        _TRANSFORMER_FILE: {
+            "max_seq_length": config.embedding_max_length or config.max_positions,
+            "do_lower_case": False,
+        },
+        _MODEL_FILE: {"prompts": {}, "default_prompt_name": None, "similarity_fn_name": "cosine"},
+    }
+    return {path: json.dumps(content, indent=2) + "\n" for path, content in contents.items()}

@@ -2,11 +2,14 @@
 
 In memory a layer has one `qkv` matrix and a shared tensor exists once; on disk the names are transformers' own. The
 table maps each name on disk to a tensor in memory, or to a third of one. Nothing else knows foreign names.
+
+The last part brings ALBERTs that are built differently to the form of ours.
 """
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Container, Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -21,8 +24,11 @@ __all__ = [
     "canonical_name",
     "disk_table",
     "export_tensors",
+    "fold_word_factorization",
+    "folded_config",
     "import_tensors",
     "is_expressible",
+    "is_word_factorized",
     "known_names",
 ]
 
@@ -183,3 +189,71 @@ def import_tensors(stored: Mapping[str, Tensor], config: ModelConfig, head: Head
             shapes = ", ".join(str(tuple(parts[third].shape)) for third in range(3))
             raise FolderError(f"{file}: query, key and value of {own} do not fit together ({shapes})") from None
     return tensors
+
+
+# brightmart's Chinese models (albert_zh) factorize the word embeddings alone: a word is looked up at size E, mapped to
+# H by `word_embeddings_2` (no bias), and only then positions and token types of size H are added. Multiplying the word
+# table with that map once gives an ordinary ALBERT with E = H and the same outputs, input and output side alike.
+_WORDS = "bert.embeddings.word_embeddings.weight"
+_MAP = "bert.embeddings.word_embeddings_2.weight"
+_LARGEST_TABLE = 10**9
+_UNUSED = ("cls.predictions.project_layer.weight", "cls.predictions.decoder.weight")
+_SHARED_LAYER = {
+    "attention.self.query": "attention.query",
+    "attention.self.key": "attention.key",
+    "attention.self.value": "attention.value",
+    "attention.output.dense": "attention.dense",
+    "attention.output.LayerNorm": "attention.LayerNorm",
+    "intermediate.dense": "ffn",
+    "output.dense": "ffn_output",
+    "output.LayerNorm": "full_layer_layer_norm",
+}
+_SHARED_PREFIXES = {
+    "bert.embeddings.": "albert.embeddings.",
+    "bert.pooler.dense.": "albert.pooler.",
+    "cls.predictions.transform.": "predictions.",
+    "cls.predictions.": "predictions.",
+    "cls.seq_relationship.": "sop_classifier.classifier.",
+}
+
+
+def is_word_factorized(names: Container[str]) -> bool:
+    """Say whether these are the tensor names of brightmart's variant, in canonical form or not."""
+    return _MAP in names or canonical_name(_MAP) in names
+
+
+def folded_config(raw: dict[str, Any]) -> dict[str, Any]:
+    """The `config.json` of the ordinary ALBERT that computes the same."""
+    return {**raw, "model_type": "albert", "embedding_size": raw.get("hidden_size")}
+
+
+def fold_word_factorization(
+    raw: dict[str, Any], tensors: Mapping[str, Tensor], file: Path
+) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Return config and tensors of the ordinary ALBERT that computes the same."""
+    vocab_size, embedding_size, hidden_size = (raw.get(k) for k in ("vocab_size", "embedding_size", "hidden_size"))
+    shapes = [tuple(tensors[name].shape) if name in tensors else None for name in (_WORDS, _MAP)]
+    if shapes != [(vocab_size, embedding_size), (hidden_size, embedding_size)]:
+        raise FolderError(f"{file}: word_embeddings and word_embeddings_2 do not fit together and to config.json")
+    if not isinstance(hidden_size, int) or not isinstance(vocab_size, int) or vocab_size * hidden_size > _LARGEST_TABLE:
+        raise FolderError(f"{file}: the word table would become too large")
+    folded = {
+        "albert.embeddings.word_embeddings.weight": tensors[_WORDS] @ tensors[_MAP].T,
+        "albert.encoder.embedding_hidden_mapping_in.weight": torch.eye(hidden_size),
+        "albert.encoder.embedding_hidden_mapping_in.bias": torch.zeros(hidden_size),
+    }
+    for name, tensor in tensors.items():
+        if name not in (_WORDS, _MAP, *_UNUSED):
+            folded[_rename(name)] = tensor
+    return folded_config(raw), folded
+
+
+def _rename(name: str) -> str:
+    layer, kind = "bert.encoder.layer_shared.", name.rpartition(".")[2]
+    if name.startswith(layer):
+        part = name.removeprefix(layer).removesuffix(f".{kind}")
+        return f"albert.encoder.albert_layer_groups.0.albert_layers.0.{_SHARED_LAYER.get(part, part)}.{kind}"
+    for old, new in _SHARED_PREFIXES.items():
+        if name.startswith(old):
+            return new + name.removeprefix(old)
+    return name

@@ -19,8 +19,8 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from litebert.config import Activation
-from litebert.model.attention import gather_rows
 from litebert.model.cost import LONGEST_DENSE_ATTENTION
+from litebert.model.layers import gather_positions
 from litebert.model.lean.kernels import (
     EXPLICIT_ACTIVATIONS,
     activate,
@@ -36,7 +36,7 @@ from litebert.model.sharing import LayerPlan
 if TYPE_CHECKING:
     from litebert.model.encoder import Encoder
 
-__all__ = ["can_walk_explicitly", "walk_explicitly"]
+__all__ = ["can_run_lean", "run_lean"]
 
 
 class Affine(NamedTuple):
@@ -88,7 +88,7 @@ class Saved(NamedTuple):
     norm: Normed
 
 
-def can_walk_explicitly(encoder: "Encoder", hidden: Tensor) -> bool:
+def can_run_lean(encoder: "Encoder", hidden: Tensor) -> bool:
     """Say whether this call trains all blocks on a CPU in fp32 without dropout, and nobody listens in by hooks."""
     config = encoder.config
     if not (torch.is_grad_enabled() and hidden.device.type == "cpu" and hidden.dtype == torch.float32):
@@ -107,9 +107,7 @@ def can_walk_explicitly(encoder: "Encoder", hidden: Tensor) -> bool:
     return not heard and all(weight.requires_grad for block in blocks for weight in block.parameters())
 
 
-def walk_explicitly(
-    encoder: "Encoder", hidden: Tensor, bias: Tensor | None, plan: LayerPlan, keep: Tensor | None
-) -> Tensor:
+def run_lean(encoder: "Encoder", hidden: Tensor, bias: Tensor | None, plan: LayerPlan, keep: Tensor | None) -> Tensor:
     """Run the layers of `plan`: (batch, tokens, hidden) → (batch, tokens or kept, hidden)."""
     batch, _, size = hidden.shape
     geometry = Geometry(batch, encoder.config.num_heads, encoder.config.layer_norm_eps, encoder.config.activation)
@@ -197,7 +195,7 @@ def forward_layer(
         (query,) = split_heads(asking @ qkv.weight[:size].T, qkv.bias[:size], 1, batch, num_heads)
         key, value = split_heads(inputs @ qkv.weight[size:].T, qkv.bias[size:], 2, batch, num_heads)
         if bias is not None and bias.shape[2] > 1:
-            bias = gather_rows(bias[:, 0], keep)[:, None]
+            bias = gather_positions(bias[:, 0], keep)[:, None]
     kind = DenseAttention if key.shape[1] <= LONGEST_DENSE_ATTENTION else BlockAttention
     heads, attended = kind.attend(query, key, value, bias, batch)
     total, middle, *statistics = add_norm(

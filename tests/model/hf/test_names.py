@@ -49,7 +49,7 @@ def variant_tensors() -> dict[str, Tensor]:
 
 
 def reference(t: dict[str, Tensor], ids: Tensor) -> Tensor:
-    """The variant as its authors compute it, word by word: scores of every word at every position."""
+    """The variant as its authors compute it, word by word: logits of every word at every position."""
 
     def linear(x: Tensor, name: str) -> Tensor:
         return F.linear(x, t[f"{name}.weight"], t[f"{name}.bias"])
@@ -78,11 +78,12 @@ def write_variant(folder: Path, tensors: dict[str, Tensor]) -> None:
     torch.save(tensors, folder / "pytorch_model.bin")
 
 
-def test_same_scores_as_the_variant(tmp_path: Path) -> None:
+def test_same_logits_as_the_variant(tmp_path: Path) -> None:
     tensors = variant_tensors()
     write_variant(tmp_path / "variant", tensors)
     model = Model.from_pretrained(tmp_path / "variant")
     assert model.head == "pretraining"
+    assert Model.read_config(tmp_path / "variant") == model.config
     ids = torch.tensor([[2, 7, 33, 59, 4, 3]])
     found = model(ids).prediction_logits
     torch.testing.assert_close(found, reference(tensors, ids), atol=1e-4, rtol=1e-4)
