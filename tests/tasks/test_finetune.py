@@ -14,9 +14,10 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from litebert.errors import RequestError
+from litebert.folders import locate_model
 from litebert.model.model import Model
 from litebert.tasks.config import FinetuneConfig
-from litebert.tasks.finetune import finetune, locate_model, make_model
+from litebert.tasks.finetune import finetune, make_model
 from litebert.tasks.job import Finetuning
 from litebert.tasks.metrics import majority_score, score_answers
 from litebert.tasks.saved import read_saved_task
@@ -147,7 +148,7 @@ def test_a_warm_start_takes_the_encoder_of_another_task(
     """As the paper goes from MNLI to RTE, STS-B and MRPC; and from anything to anything."""
     data = make_data("pairs")
     finetune_here(data, tmp_path / "first", small_run(data, small_encoder, small_tokenizer, steps=2), small_tokenizer)
-    folder = locate_model(str(tmp_path / "first"))
+    folder = str(locate_model(tmp_path / "first"))
     before = Model.from_pretrained(folder).state_dict()
     classifiers = []
     for name in ("classification", "regression", "tagging", "questions", "choice"):
