@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
-from distributed import LocalCluster
 
 from litebert.corpus.corpus import HELD_OUT, TRAIN, Corpus
 from litebert.corpus.duplicates import DigestSet
@@ -65,10 +64,27 @@ def test_any_number_of_workers_gives_the_same_bytes(
     assert fingerprint(run(source, small_tokenizer, tmp_path / "c", num_workers=num_workers)) == expected
 
 
+def test_the_same_bytes_although_a_worker_dies(
+    source: Path, small_tokenizer: Tokenizer, expected: dict[str, str], tmp_path: Path
+) -> None:
+    killed: list[int] = []
+
+    def kill(_: object) -> None:
+        children = [child for child in psutil.Process().children() if child.pid not in killed]
+        workers = [child for child in children if "spawn_main" in " ".join(child.cmdline())]
+        if workers and len(killed) < 2:
+            killed.append(workers[-1].pid)
+            workers[-1].kill()
+
+    assert fingerprint(run(source, small_tokenizer, tmp_path / "c", num_workers=2, on_progress=kill)) == expected
+    assert len(killed) == 2
+
+
 def test_a_cluster_gives_the_same_bytes_although_a_worker_dies(
     source: Path, small_tokenizer: Tokenizer, expected: dict[str, str], tmp_path: Path
 ) -> None:
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, host="127.0.0.1") as cluster:
+    local_cluster = pytest.importorskip("distributed").LocalCluster
+    with local_cluster(n_workers=2, threads_per_worker=1, dashboard_address=None, host="127.0.0.1") as cluster:
         killed: list[int] = []
 
         def kill(_: object) -> None:
@@ -279,6 +295,7 @@ def test_a_shard_that_disappears_is_missed_at_once(source: Path, small_tokenizer
 
 
 def test_a_wrong_scheduler_leaves_nothing_behind(source: Path, small_tokenizer: Tokenizer, tmp_path: Path) -> None:
+    pytest.importorskip("distributed")
     with pytest.raises(LitebertError, match="no Dask scheduler answers"):
         run(source, small_tokenizer, tmp_path / "c", scheduler="tcp://127.0.0.1:9")
     assert not (tmp_path / "c").exists()

@@ -1,14 +1,18 @@
-"""Where preparation runs: in this process, on the cores of this machine, or on a Dask cluster; always in order.
+"""Where preparation runs: in this process, in processes of this machine, or on a Dask cluster; always in order.
 
 Results come back in the order of their items, and only so many items are under way at a time: memory stays bounded.
 """
 
 import contextlib
+import itertools
+import multiprocessing
+import os
 import signal
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from multiprocessing import resource_tracker
+from multiprocessing.connection import wait
 from typing import Any, Protocol, TypeVar
 
 from litebert import __version__
@@ -23,7 +27,9 @@ Shared = TypeVar("Shared")
 _SECONDS_TO_CONNECT = 15
 _SECONDS_BETWEEN_LOOKS = 5
 _SECONDS_WITHOUT_WORKERS = 60
-_MOST_FAILURES = 20  # workers that may die over one item before it is taken for the cause
+_MOST_FAILURES = 20  # workers of a cluster that may die over one item before it is taken for the cause
+_MOST_DEATHS = 5  # the same on this machine, where nobody takes workers away
+_THREAD_SETTINGS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
 class Runner(Protocol):
@@ -37,38 +43,35 @@ class Runner(Protocol):
 
 @contextlib.contextmanager
 def open_runner(num_workers: int, scheduler: str | None) -> Iterator[Runner]:
-    """One worker is this process; several are Dask workers, on this machine or behind a scheduler's address."""
-    if scheduler is None and num_workers == 1:
+    """One worker is this process, several are processes of this machine; a scheduler's address means a Dask cluster."""
+    if scheduler is not None:
+        with _open_cluster(scheduler) as client:
+            yield _OnCluster(client)
+    elif num_workers == 1:
         yield _InProcess()
-        return
-    import dask
-    from distributed import Client, LocalCluster
+    else:
+        with contextlib.closing(_OnProcesses(num_workers)) as runner:
+            yield runner
 
+
+@contextlib.contextmanager
+def _open_cluster(scheduler: str) -> Iterator[Any]:
+    try:
+        import dask
+        from distributed import Client
+    except ModuleNotFoundError as error:
+        raise LitebertError(
+            "--scheduler needs Dask, which is not installed: install it with pip install 'litebert[cluster]'"
+        ) from error
     settings = {"distributed.scheduler.allowed-failures": _MOST_FAILURES, "logging.distributed": "error"}
-    with contextlib.ExitStack() as stack, dask.config.set(settings):
-        if scheduler is None:
-            # A bare scheduler and its workers: no dashboard, nothing that listens beyond this machine.
-            with _blocking_interrupts():
-                cluster = LocalCluster(  # type: ignore[no-untyped-call]
-                    n_workers=num_workers,
-                    threads_per_worker=1,
-                    processes=True,
-                    dashboard_address=None,
-                    host="127.0.0.1",
-                    silence_logs=50,
-                    memory_limit=0,
-                )
-            stack.enter_context(cluster)
-            client = stack.enter_context(Client(cluster))  # type: ignore[no-untyped-call]
-        else:
-            client = stack.enter_context(_connect(Client, scheduler))
-        yield _OnDask(client)
+    with dask.config.set(settings), _connect(Client, scheduler) as client:
+        yield client
 
 
 @contextlib.contextmanager
 def _blocking_interrupts() -> Iterator[None]:
     """Ctrl-C reaches every process of a terminal; workers that start here leave it to this one."""
-    # Blocked, not ignored: processes that start here inherit that, and a Ctrl-C of these seconds comes afterwards.
+    # Blocked, not ignored: processes that start here inherit that, and a Ctrl-C of this moment comes afterwards.
     # The first process that Python starts brings a tracker with it, and starting that one would unblock the signal.
     resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -128,8 +131,138 @@ class _InProcess:
             yield function(shared, item)
 
 
-class _OnDask:
-    """Dask workers; what a killed one was doing is done again by another."""
+class _OnProcesses:
+    """Processes of this machine, each behind a pipe; what a killed one was doing is done again by another."""
+
+    def __init__(self, num_workers: int) -> None:
+        self._num_workers = num_workers
+        self._workers: list[_Worker] = []
+
+    def map_in_order(
+        self, function: Callable[[Shared, Item], Result], shared: Shared, items: Iterable[Item]
+    ) -> Iterator[Result]:
+        rest = enumerate(items)
+        first = list(itertools.islice(rest, 2))
+        if len(first) < 2:  # a process would take longer to start
+            yield from (function(shared, item) for _, item in first)
+            return
+        source = itertools.chain(first, rest)
+        waiting: deque[tuple[int, Item]] = deque()
+        results: dict[int, Result] = {}
+        deaths: Counter[int] = Counter()
+        num_read = num_given = 0
+        is_at_end = False
+        while not (is_at_end and num_given == num_read):
+            while waiting and (worker := self._find_idle(function, shared)):
+                worker.begin(*waiting.popleft())
+            # While the workers are busy, the next items are read. Those that are done early count, too.
+            may_read = not is_at_end and len(waiting) < self._num_workers
+            may_read = may_read and num_read - num_given <= 2 * self._num_workers
+            if may_read:
+                task = next(source, None)
+                is_at_end = task is None
+                if task is not None:
+                    waiting.append(task)
+                    num_read += 1
+            for worker in self._find_ready(at_once=may_read):
+                index, item = worker.task
+                try:
+                    is_good, result = worker.receive()
+                except (EOFError, OSError):
+                    self._workers.remove(worker)
+                    deaths[index] += 1
+                    if deaths[index] >= _MOST_DEATHS:
+                        raise LitebertError(
+                            f"preparation lost {_MOST_DEATHS} workers over the same part of the text (is there enough "
+                            "memory?): run it again with fewer --workers, and it goes on"
+                        ) from None
+                    waiting.appendleft((index, item))
+                    continue
+                if not is_good:
+                    raise result
+                results[index] = result
+            while num_given in results:
+                yield results.pop(num_given)
+                num_given += 1
+
+    def _find_idle(self, function: Callable[..., Any], shared: object) -> "_Worker | None":
+        """A worker that has nothing to do; a new one, if there may be more."""
+        for worker in self._workers:
+            if worker.task is None:
+                return worker
+        if len(self._workers) == self._num_workers:
+            return None
+        self._workers.append(_Worker(function, shared))
+        return self._workers[-1]
+
+    def _find_ready(self, at_once: bool) -> list["_Worker"]:
+        """Busy workers that have a result or have died; wait for one, unless the answer is wanted at once."""
+        busy = {worker.connection: worker for worker in self._workers if worker.task is not None}
+        return [busy[connection] for connection in wait(list(busy), 0 if at_once else None)]  # type: ignore[index]
+
+    def close(self) -> None:
+        """End all workers, whatever they are doing."""
+        for worker in self._workers:
+            worker.kill()
+        self._workers = []
+
+
+class _Worker:
+    """A process that applies a function to one item after the other."""
+
+    def __init__(self, function: Callable[..., Any], shared: object) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.connection, theirs = context.Pipe()
+        self._process = context.Process(target=_work, args=(theirs, function, shared), daemon=True)
+        self.task: Any = None
+        before = {name: os.environ.get(name) for name in _THREAD_SETTINGS}
+        os.environ.update(dict.fromkeys(_THREAD_SETTINGS, "1"))  # each worker has one core
+        try:
+            with _blocking_interrupts():
+                self._process.start()
+        finally:
+            for name, value in before.items():
+                os.environ.pop(name) if value is None else os.environ.update({name: value})
+        theirs.close()  # so that the pipe ends when the process does
+
+    def begin(self, index: int, item: object) -> None:
+        """Hand out an item. A worker that has died is found out when its result is awaited."""
+        self.task = index, item
+        with contextlib.suppress(OSError):
+            self.connection.send(item)
+
+    def receive(self) -> tuple[bool, Any]:
+        """Whether all went well, and the result or the error; an `EOFError` or `OSError` if the process has died."""
+        try:
+            answer: tuple[bool, Any] = self.connection.recv()
+        except (EOFError, OSError):
+            self.kill()
+            raise
+        self.task = None
+        return answer
+
+    def kill(self) -> None:
+        """End the process, and forget it."""
+        self._process.kill()
+        self._process.join()
+        self._process.close()
+        self.connection.close()
+
+
+def _work(connection: Any, function: Callable[..., Any], shared: object) -> None:
+    """What a process does until the other end of its pipe is gone."""
+    with contextlib.suppress(EOFError, OSError):
+        while True:
+            item = connection.recv()
+            try:
+                answer = True, function(shared, item)
+            except Exception as error:
+                answer = False, error
+            connection.send(answer)
+
+
+class _OnCluster:
+    """Dask workers, anywhere; what a killed one was doing is done again by another."""
 
     def __init__(self, client: Any) -> None:
         self._client = client

@@ -1,0 +1,82 @@
+"""Runners: results in order from any number of workers, bounded reading ahead, and workers that die."""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from litebert.corpus import runners
+from litebert.corpus.runners import open_runner
+from litebert.errors import LitebertError
+from tests.corpus import runner_jobs
+
+
+@pytest.mark.parametrize("num_workers", [1, 2, 3])
+@pytest.mark.parametrize("count", [0, 1, 2, 20])
+def test_results_come_in_order(num_workers: int, count: int) -> None:
+    with open_runner(num_workers, None) as runner:
+        found = list(runner.map_in_order(runner_jobs.add_slowly_when_even, 100, range(count)))
+    assert found == [100 + number for number in range(count)]
+
+
+def test_only_so_many_items_are_under_way() -> None:
+    num_read = 0
+
+    def items() -> Iterator[int]:
+        nonlocal num_read
+        for number in range(60):
+            num_read += 1
+            yield number
+
+    with open_runner(2, None) as runner:
+        for num_given, _ in enumerate(runner.map_in_order(runner_jobs.add, 0, items())):
+            assert num_read - num_given <= 2 * 2 + 1
+    assert num_read == 60
+
+
+@pytest.mark.parametrize("num_workers", [1, 2])
+@pytest.mark.parametrize("error", [LitebertError, OSError, EOFError, ValueError])
+def test_errors_of_workers_are_those_of_the_caller(num_workers: int, error: type[Exception]) -> None:
+    with open_runner(num_workers, None) as runner, pytest.raises(error, match="seven"):
+        list(runner.map_in_order(runner_jobs.fail_at_seven, error, range(20)))
+
+
+def test_what_a_killed_worker_was_doing_is_done_again(tmp_path: Path) -> None:
+    with open_runner(2, None) as runner:
+        assert list(runner.map_in_order(runner_jobs.die_once, tmp_path, range(12))) == list(range(12))
+    assert (tmp_path / "died").exists()
+
+
+def test_an_item_that_kills_every_worker_is_given_up(tmp_path: Path) -> None:
+    with open_runner(2, None) as runner, pytest.raises(LitebertError, match="fewer --workers, and it goes on"):
+        list(runner.map_in_order(runner_jobs.die_at_three, tmp_path, range(12)))
+    assert len((tmp_path / "deaths").read_text()) == runners._MOST_DEATHS
+
+
+def test_items_and_results_may_be_larger_than_a_pipe() -> None:
+    items = [bytes([number]) * 3_000_000 for number in range(6)]
+    with open_runner(2, None) as runner:
+        assert list(runner.map_in_order(runner_jobs.hold_much, 2_000_000, items)) == [it[:2_000_000] for it in items]
+
+
+def test_workers_are_other_processes_with_one_thread_each_and_end_with_the_runner(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    with open_runner(2, None) as runner:
+        found = set(runner.map_in_order(runner_jobs.tell_process, 0, range(20)))
+        processes = {process for process, _ in found}
+        assert os.getpid() not in processes
+        assert {threads for _, threads in found} == {"1"}
+        assert all(psutil.pid_exists(process) for process in processes)
+    assert not any(psutil.pid_exists(process) for process in processes)
+    assert os.environ["OMP_NUM_THREADS"] == "3"
+
+
+def test_a_cluster_without_dask_is_refused_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "dask", None)
+    with pytest.raises(LitebertError, match=r"pip install 'litebert\[cluster\]'"), open_runner(2, "tcp://nowhere:1"):
+        pass
