@@ -76,8 +76,8 @@ def warm_up() -> None:
     prepare_process()
     probe_bfloat16()
     import litebert.pretraining.run
-    import litebert.reports.report
-    import litebert.reports.task_report
+    import litebert.reports.finetuning
+    import litebert.reports.pretraining
     import litebert.tasks.finetune  # noqa: F401
 
 

@@ -14,7 +14,7 @@ from litebert.corpus.corpus import Corpus
 from litebert.model.model import Model
 from tests.commands import run, start
 from tests.corpus.conftest import make_documents, write_documents
-from tests.reports.test_run_report import begin as begin_tuning
+from tests.reports.test_unfinished import begin as begin_tuning
 
 SMALL = ("--length", 32, "--batch", 4, "--set", "held_out_rows=32", "--set", "model.num_layers=2")
 

@@ -80,7 +80,7 @@ def evaluate(
     read = _read(predictor.task, data, split or "dev", True, skip_bad, predictor.members if held_out else ())
     scores, answers = predictor.score(read.examples)
     if out is not None:
-        from litebert.reports.task_report import write_task_report
+        from litebert.reports.finetuning import write_task_report
 
         out.mkdir(parents=True, exist_ok=True)
         dataset = Dataset(predictor.task, {read.split: read.examples}, read.num_skipped)

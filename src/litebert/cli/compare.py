@@ -72,7 +72,7 @@ def compare(
     from litebert.cli.progress import showing_progress
     from litebert.lab.tuning import tune
     from litebert.quantities import parse_duration
-    from litebert.reports.compare_report import render_comparison_text, write_comparison
+    from litebert.reports.comparison import render_comparison_text, write_comparison
 
     check_duration_options(epochs, steps, budget)
     dataset = read_data(task, data, dev, test, kind, make_columns(text, pair, label, options, id_, separator), skip_bad)
@@ -110,12 +110,12 @@ def compare(
             typer.echo("Stopped, and saved. The same command goes on with the run that it was at.", err=True)
             raise typer.Exit(130) from None
     title = f"{dataset.task.name}: {len(comparison.examples):,} examples of {comparison.split}"
-    page = write_comparison(comparison.out / "compare.html", title, result["rows"], result["metric"])
+    page = write_comparison(comparison.out / "compare.html", title, result["rows"], result["metric"], result)
     if as_json:
         print_json(result)
         return
     typer.echo(title)
-    typer.echo(render_comparison_text(result["rows"], result["metric"]))
+    typer.echo(render_comparison_text(result["rows"], result["metric"], result))
     for row in result["rows"]:
         if row.get("only_majority"):
             typer.echo(f"The {row['name']} found no more than the majority: it has not learnt the task.")

@@ -176,7 +176,7 @@ def _show_plan(settings: "PretrainConfig", corpus: "Corpus", as_json: bool) -> N
 def _conclude(out: Path, corpus: Path, outcome: "Outcome", pairs: str, as_json: bool) -> None:
     """Say what came out, and how to go on."""
     from litebert.folders import read_json
-    from litebert.reports.report import write_report
+    from litebert.reports.pretraining import write_report
 
     page = write_report(out)
     state = outcome.state
@@ -220,6 +220,6 @@ def report(
 
     A finished fine-tuning run has a fuller page already, which this does not overwrite.
     """
-    from litebert.reports.report import write_report
+    from litebert.reports.pretraining import write_report
 
     typer.echo(f"{write_report(folder, out, samples)}")

@@ -1,6 +1,6 @@
 """What the folder of a run tells: `run.json` and `metrics.jsonl`, also while the run goes on or after it was killed.
 
-Nothing in these files is trusted: numbers are looked at, text is escaped, what is missing is left out.
+Nothing in these files is trusted: numbers are looked at, what is missing is left out.
 """
 
 import json
@@ -12,20 +12,22 @@ from typing import Any
 
 from litebert.errors import FolderError
 from litebert.folders import read_json
-from litebert.quantities import format_count, format_duration
-from litebert.reports.page import escape, finite_numbers, render_table, show
+from litebert.quantities import finite_numbers
 
-__all__ = ["RUN_FILE", "Run", "name_run", "read_kind", "read_run", "render_events", "render_progress", "render_shape"]
+__all__ = ["RUN_FILE", "Run", "name_run", "read_kind", "read_run"]
 
 RUN_FILE = "run.json"
 Row = dict[str, float]
 
 _MOST_STEPS = 2000  # what charts can show
-_MOST_EVENTS = 500
-_TROUBLES = ("skipped", "rolled back", "resumed", "interrupted", "damaged")
 _STATES = {"began": "running or cut off", "resumed": "running or cut off"} | {s: s for s in ("interrupted", "finished")}
-_SHAPE = {"num_layers": "layers", "hidden_size": "hidden", "embedding_size": "embedding", "vocab_size": "vocabulary"}
-_SIZES = _SHAPE | {"parameters": "parameters"}
+_OLD_METRICS: dict[Any, str] = {
+    "words_loss": "mlm_loss",
+    "words_accuracy": "mlm_accuracy",
+    "sentence_loss": "sop_loss",
+    "sentence_accuracy": "sop_accuracy",
+    "num_words": "num_masked",
+}
 
 
 @dataclass
@@ -116,7 +118,7 @@ def _read_lines(run: Run, path: Path) -> Iterator[dict[str, Any]]:
                 except (ValueError, RecursionError):
                     content = None
                 if isinstance(content, dict):
-                    yield content
+                    yield {_OLD_METRICS.get(key) or key: value for key, value in content.items()}
                 else:
                     run.num_damaged += line.endswith(b"\n")
     except FileNotFoundError:
@@ -137,44 +139,3 @@ def name_run(folder: Path) -> str:
     """What to call a run: its folder, or the one above if that is just called `run`."""
     place = folder.resolve()
     return place.parent.name if place.name == "run" else place.name
-
-
-def render_shape(run: Run) -> str:
-    """The family and the sizes of a run's model, without a full stop."""
-    model = run.part("config", "model")
-    sizes = finite_numbers(run.about | model)
-    shape = [escape(str(model.get("family", "encoder")).upper())]
-    return ", ".join([*shape, *(f"{sizes[key]:,} {name}" for key, name in _SIZES.items() if key in sizes)])
-
-
-def render_progress(run: Run) -> str:
-    """How far the run has come."""
-    last, look = run.last, "finished" if run.state == "finished" else "open"
-    if not last:
-        return "<p class=open>Nothing has been recorded yet.</p>"
-    done = [f"{100 * last['progress']:.0f} % done"] if look == "open" and "progress" in last else []
-    done += [f"step {show(last, 'step')}", f"{format_count(last.get('tokens', 0))} tokens"]
-    done += [format_duration(last.get("seconds", 0)), f"{show(last, 'speed')} tokens/s"]
-    return f"<p><b class={look}>{run.state.capitalize()}</b>: {', '.join(done)}.</p>"
-
-
-def render_events(run: Run) -> str:
-    """What went wrong, then all that happened."""
-    troubles = [event for event in run.events if event["what"] in _TROUBLES]
-    notes = []
-    if run.num_without_loss:
-        notes.append(f"<p>The loss of {run.num_without_loss:,} recorded steps was not a number.</p>")
-    if run.num_damaged:
-        notes.append(f"<p>Damaged lines of metrics.jsonl, left out: {run.num_damaged:,}.</p>")
-    notes += [_list_events(troubles)] if troubles else [] if notes else ["<p>Nothing.</p>"]
-    folded = f"<details><summary>All {len(run.events):,} events</summary>{_list_events(run.events)}</details>"
-    return "\n".join(["<h2>What went wrong</h2>", *notes, folded if run.events else ""])
-
-
-def _list_events(events: list[dict[str, Any]]) -> str:
-    rows = []
-    for event in events[-_MOST_EVENTS:]:
-        when = [show(event, "step"), format_duration(event.get("seconds", 0))]
-        rows.append([*when, escape(event["what"]), escape(event["words"])])
-    more = f"<p>The first {len(events) - len(rows):,} are not shown.</p>" if len(events) > len(rows) else ""
-    return more + render_table(rows, ["step", "time", "what", ""])

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from litebert.reports.task_report import write_task_report
+from litebert.reports.finetuning import write_task_report
 from litebert.tasks.config import FinetuneConfig
 from litebert.tasks.finetune import finetune
 from litebert.tasks.predictor import open_predictor

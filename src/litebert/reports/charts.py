@@ -1,10 +1,12 @@
-"""Charts as SVG that stands inside a page: what all charts share, and those of a pretraining run.
+"""Charts as SVG that stands inside a page: of pretraining, of fine-tuning, of predictions, of a comparison.
 
-Only this module and `task_charts` know matplotlib. What they draw takes the colour of the text around it, so that it
-can be read on light and on dark paper, and is the same to the byte whenever it is drawn of the same numbers.
+Only this module knows matplotlib. What it draws takes the colour of the text around it, so that it can be read on light
+and on dark paper, and is the same to the byte whenever it is drawn of the same numbers. A few points are drawn as they
+are; many that scatter are smoothed, and a few of many that lie far out are cut off.
 """
 
 import contextlib
+import html
 import io
 import math
 import re
@@ -16,67 +18,45 @@ from typing import Any, NamedTuple
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
 
 from litebert.quantities import format_count
+from litebert.reports.page import Chart
+from litebert.tasks.sections import Calibration, Histogram, Scatter, format_metric
 
-__all__ = [
-    "BLUE",
-    "INK",
-    "ORANGE",
-    "Chart",
-    "begin_chart",
-    "count_steps",
-    "draw_charts",
-    "drawing",
-    "excuse_chart",
-    "finish_chart",
-    "format_share",
-    "has_curve",
-    "is_known",
-    "limit_values",
-    "mark_levels",
-    "plot_noisy",
-    "plot_points",
-    "take_points",
-]
+__all__ = ["Bar", "draw_comparison", "draw_finetuning", "draw_part", "draw_pretraining"]
 
 Row = Mapping[str, float]
 Points = list[tuple[float, float]]
 
-INK = "#010203"  # stands for the colour of the text; the page's own takes its place
-BLUE, ORANGE = "#3d7fd9", "#e07b28"  # mid-tones: both are clear on white and on near-black
+_INK = "#010203"  # stands for the colour of the text; the page's own takes its place
+_BLUE, _ORANGE = "#3d7fd9", "#e07b28"  # mid-tones: both are clear on white and on near-black
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "text.parse_math": False,  # a dollar in a name is a dollar
     "font.size": 10.0,
-    **dict.fromkeys(("axes.edgecolor", "axes.labelcolor", "text.color", "xtick.color", "ytick.color"), INK),
+    **dict.fromkeys(("axes.edgecolor", "axes.labelcolor", "text.color", "xtick.color", "ytick.color"), _INK),
     "axes.spines.top": False,
     "axes.spines.right": False,
     **dict.fromkeys(("axes.linewidth", "xtick.major.width", "ytick.major.width", "grid.linewidth"), 0.6),
     "axes.grid": True,
     "axes.grid.axis": "y",
-    "grid.color": INK,
+    "grid.color": _INK,
     "grid.alpha": 0.12,
-    "axes.xmargin": 0.015,
+    "axes.xmargin": 0.02,
     "lines.linewidth": 1.8,
     "legend.frameon": False,
     "legend.fontsize": 9.0,
 }
 _SIZE = (5.4, 3.1)  # inches of 72 px: about what a phone has, so that text keeps its size there
-_GUESSERS = {"unigram": "top word", "ngram": "n-gram"}
+_FEW = 40  # points that are drawn one by one
 _MOST_POINTS = 2000
 _MOST_STAGES = 24
-_LONG_RUN = 5 * 3600
-
-
-@dataclass(frozen=True)
-class Chart:
-    """A drawing, what it shows and how to read it."""
-
-    title: str
-    caption: str
-    svg: str
+_MOST_BARS = 60
+_NUM_BINS = 30
+_LONGEST_NAME = 28
+_GUESSERS = {"unigram": "top token", "ngram": "n-gram"}
+_SMOOTHED = "The thin line is what single steps gave, the thick one is smoothed."
 
 
 class _Clock(NamedTuple):
@@ -86,18 +66,320 @@ class _Clock(NamedTuple):
     seconds: float
 
 
-def draw_charts(
+@dataclass(frozen=True)
+class Bar:
+    """A name with its value, and how far down and up it may really be."""
+
+    name: str
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+
+
+# Pretraining.
+
+
+def draw_pretraining(
     steps: Sequence[Row], evaluations: Sequence[Row], baselines: Mapping[str, float], sentence_task: str
 ) -> list[Chart]:
     """Draw whatever the rows have numbers for; the baselines are how often simple guessers are right."""
     guessers = {name: baselines[key] for key, name in _GUESSERS.items() if key in baselines}
-    with drawing():
-        charts = _draw_all(steps, _thin(evaluations), guessers, sentence_task)
+    evaluations = _thin(evaluations)
+    clock = _choose_clock([*steps[-1:], *evaluations[-1:]])
+    held_out = "On held-out text."
+    beside = f"{held_out} Dashed: guessers that say the most frequent token, or go by n-grams."
+    accuracies = {
+        "mlm": ("Masked-LM accuracy", guessers, beside if guessers else held_out),
+        "sop": (f"{sentence_task} accuracy", {"coin": 0.5}, f"{held_out} Dashed: a coin."),
+    }
+    with _drawing():
+        charts = [
+            _draw_pretraining_loss(steps, evaluations),
+            *(_draw_accuracy(steps, evaluations, name, *rest, clock) for name, rest in accuracies.items()),
+            _draw_steps(steps, "learning_rate", "Learning rate", lambda rate, _: f"{rate:.3g}", clock),
+            _draw_steps(steps, "tokens_per_second", "Tokens per second", lambda rate, _: format_count(rate), clock),
+            _draw_steps(steps, "hardware_share", "Share of the hardware's rate", _format_share, clock),
+        ]
     return [chart for chart in charts if chart is not None]
 
 
+def _draw_pretraining_loss(steps: Sequence[Row], evaluations: Sequence[Row]) -> Chart | None:
+    # Held-out loss is known for masked tokens alone; the total of training, sentences included, would not compare.
+    key = "mlm_loss" if any("mlm_loss" in row for row in steps) else "loss"
+    across = "tokens" if any("tokens" in row for row in steps) else "step"
+    trained, full = _take_points(steps, across, key), _take_points(evaluations, across, "mlm_loss")
+    staged = _take_stage(evaluations, across, "mlm_loss")
+    title = "Masked-LM loss" if key == "mlm_loss" else "Loss"
+    if not any(map(_is_known, trained + full)):
+        return None
+    if not _has_curve(trained) and not _has_curve(full):
+        return _excuse_chart(title, "steps")
+    figure, axes = _begin_chart()
+    is_smoothed = bool(trained) and _plot_steps(axes, trained, "training")
+    _plot_held_out(axes, full, staged, "held-out")
+    _limit_values(axes, [value for _, value in trained + full + staged], from_zero=False)
+    caption = [_SMOOTHED] if is_smoothed else []
+    caption += [_mark_stages(axes, steps, across)]
+    axes.legend(loc="best")
+    axes.set_xlabel("tokens seen in training" if across == "tokens" else "steps")
+    axes.set_ylabel("loss (nats per masked token)" if key == "mlm_loss" else "loss (nats)")
+    _count_steps(axes)
+    return _finish_chart(figure, title, " ".join(filter(None, caption)))
+
+
+def _draw_accuracy(
+    steps: Sequence[Row],
+    evaluations: Sequence[Row],
+    objective: str,
+    title: str,
+    guessers: Mapping[str, float],
+    caption: str,
+    clock: _Clock,
+) -> Chart | None:
+    """A held-out metric over time, at full depth and at the depth of the stage, with guessers as dashed lines."""
+    key = f"{objective}_accuracy"
+    full = _take_points(evaluations, "seconds", key, clock.seconds)
+    staged = _take_stage(evaluations, "seconds", key, clock.seconds)
+    if not any(map(_is_known, full)):
+        return None
+    if not _has_curve(full):
+        return _excuse_chart(title, "evaluations")
+    figure, axes = _begin_chart()
+    _plot_held_out(axes, full, staged)
+    values = [value for _, value in filter(_is_known, full + staged)] + list(guessers.values())
+    low = 0.0 if min(values) < 0.4 else min(values) - 0.05
+    high = max(*values, low + 0.02)
+    axes.set_ylim(low, high + 0.08 * (high - low))
+    _mark_levels(axes, guessers, _format_share)
+    stages = _mark_stages(axes, steps, "seconds", clock.seconds)
+    if staged:
+        axes.legend(loc="best")
+    axes.set_xlabel(f"{clock.name} of training")
+    axes.set_ylabel("share that is right")
+    axes.yaxis.set_major_formatter(FuncFormatter(_format_share))
+    return _finish_chart(figure, title, f"{caption} {stages}".strip())
+
+
+def _take_stage(evaluations: Sequence[Row], across: str, key: str, unit: float = 1.0) -> Points:
+    """The metric at the depth of the stage, unless it is the same as at full depth throughout."""
+    other = [row for row in evaluations if row.get(f"stage_{key}", row.get(key)) != row.get(key)]
+    return _take_points(evaluations, across, f"stage_{key}", unit) if other else []
+
+
+def _plot_held_out(axes: Axes, full: Points, staged: Points, name: str = "") -> None:
+    if staged:
+        _plot_points(axes, staged, _INK, f"{name} at the stage's depth".strip())
+    if full:
+        _plot_points(axes, full, _ORANGE, f"{name} at full depth".strip() if staged else name)
+
+
+def _draw_steps(
+    steps: Sequence[Row], key: str, title: str, form: Callable[[float, int | None], str], clock: _Clock
+) -> Chart | None:
+    points = _take_points(steps, "seconds", key, clock.seconds)
+    if not _has_curve(points):
+        return None
+    figure, axes = _begin_chart()
+    if key == "learning_rate":
+        _plot_points(axes, points, _BLUE)
+    else:
+        _plot_steps(axes, points)
+    _limit_values(axes, [value for _, value in points], from_zero=True)
+    axes.set_xlabel(f"{clock.name} of training")
+    axes.set_ylabel(title.lower())
+    axes.yaxis.set_major_formatter(FuncFormatter(form))
+    return _finish_chart(figure, title, "")
+
+
+def _choose_clock(rows: Sequence[Row]) -> _Clock:
+    longest = max((row.get("seconds", 0.0) for row in rows), default=0.0)
+    units = (_Clock("seconds", 1.0), 180.0), (_Clock("minutes", 60.0), 5 * 3600.0)
+    return next((clock for clock, until in units if longest <= until), _Clock("hours", 3600.0))
+
+
+def _mark_stages(axes: Axes, steps: Sequence[Row], across: str, unit: float = 1.0) -> str:
+    """Draw a line where depth or length changed, and say what they became; a sentence about that, if they did."""
+    stages: list[tuple[float, str]] = []
+    for row in steps:
+        shape = " × ".join(f"{row[key]:.0f}" for key in ("depth", "length") if key in row)
+        if shape and across in row and (not stages or stages[-1][1] != shape):
+            stages.append((row[across] / unit, shape))
+    if not 2 <= len(stages) <= _MOST_STAGES:
+        return ""
+    left, right = axes.get_xlim()
+    free_from = left
+    for number, (position, shape) in enumerate(stages):
+        if number:
+            axes.axvline(position, color=_INK, alpha=0.3, linewidth=0.8)
+        begin = max(position, left)
+        if begin >= free_from:
+            axes.text(begin, 1.015, shape, transform=axes.get_xaxis_transform(), fontsize=8.5)
+            free_from = begin + (0.02 + 0.018 * len(shape)) * (right - left)
+    return "Upright lines: a new stage, with its depth × length."
+
+
+# Fine-tuning.
+
+
+def draw_finetuning(
+    steps: Sequence[Row], evaluations: Sequence[Row], metric: str, levels: Mapping[str, float]
+) -> list[Chart]:
+    """The training loss and the metric on held-out examples by step, where there are numbers; levels are dashed."""
+    with _drawing():
+        charts = [_draw_finetuning_loss(steps), _draw_metric(_thin(evaluations), metric, levels)]
+    return [chart for chart in charts if chart is not None]
+
+
+def _draw_finetuning_loss(steps: Sequence[Row]) -> Chart | None:
+    points = _take_points(steps, "step", "loss")
+    if not any(map(_is_known, points)):
+        return None
+    if not _has_curve(points):
+        return _excuse_chart("Training loss", "steps")
+    figure, axes = _begin_chart()
+    is_smoothed = _plot_steps(axes, points)
+    # From zero only if that is near: a loss that falls a little must not look flat.
+    known = [value for _, value in filter(_is_known, points)]
+    _limit_values(axes, known, from_zero=min(known) < 0.5 * max(known))
+    axes.set_xlabel("steps")
+    axes.set_ylabel("training loss")
+    _count_steps(axes)
+    return _finish_chart(figure, "Training loss", _SMOOTHED if is_smoothed else "Each dot is a recorded step.")
+
+
+def _draw_metric(evaluations: Sequence[Row], metric: str, levels: Mapping[str, float]) -> Chart | None:
+    points = _take_points(evaluations, "step", metric)
+    title = "Metric while training"
+    if not any(map(_is_known, points)):
+        return None
+    if not _has_curve(points):
+        return _excuse_chart(title, "evaluations")
+    figure, axes = _begin_chart()
+    _plot_points(axes, points, _ORANGE)
+    values = [value for _, value in filter(_is_known, points)] + list(levels.values())
+    low, high = min(values), max(values)
+    margin = 0.08 * (high - low) or 0.05 * abs(high) or 0.05
+    axes.set_ylim(low - margin, high + margin)
+    _mark_levels(axes, levels, lambda value: format_metric(metric, value))
+    axes.set_xlabel("steps")
+    axes.set_ylabel(metric)
+    _count_steps(axes)
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _format_tick(metric, value)))
+    caption = "On the development set." + (" Dashed: the most frequent answer alone." if levels else "")
+    return _finish_chart(figure, title, caption)
+
+
+# What a kind of task tells about its predictions.
+
+
+def draw_part(part: Histogram | Scatter | Calibration) -> Chart | None:
+    """Draw a part of a section; nothing if it has no numbers."""
+    with _drawing():
+        if isinstance(part, Histogram):
+            return _draw_histogram(part)
+        return _draw_scatter(part) if isinstance(part, Scatter) else _draw_calibration(part)
+
+
+def _draw_calibration(part: Calibration) -> Chart:
+    figure, axes = _begin_chart()
+    axes.plot([0, 1], [0, 1], color=_INK, alpha=0.55, linewidth=1.0, dashes=(4, 3))
+    largest = max((count for _, _, count in part.bins), default=1)
+    sizes = [15 + 165 * count / largest for _, _, count in part.bins]
+    sure, right = [entry[0] for entry in part.bins], [entry[1] for entry in part.bins]
+    axes.plot(sure, right, color=_BLUE, linewidth=1.2)
+    axes.scatter(sure, right, s=sizes, color=_BLUE, alpha=0.75, linewidths=0, clip_on=False)
+    axes.set(xlim=(0, 1.03), ylim=(-0.03, 1.05), xlabel="how sure the model was", ylabel="how often it was right")
+    axes.xaxis.set_major_formatter(PercentFormatter(1, symbol=" %"))
+    axes.yaxis.set_major_formatter(PercentFormatter(1, symbol=" %"))
+    return _finish_chart(figure, part.title, part.note)
+
+
+def _draw_scatter(part: Scatter) -> Chart | None:
+    """Points; of very many, some."""
+    known = [point for point in part.points if all(map(math.isfinite, point))]
+    if not known:
+        return None
+    shown = known[:: len(known) // _MOST_POINTS + 1]
+    figure, axes = _begin_chart()
+    low, high = min(map(min, known)), max(map(max, known))
+    axes.plot([low, high], [low, high], color=_INK, alpha=0.55, linewidth=1.0, dashes=(4, 3))
+    axes.scatter(*_split(shown), s=12, color=_BLUE, alpha=0.5, linewidths=0)
+    axes.set(xlabel=part.x_label, ylabel=part.y_label)
+    return _finish_chart(figure, part.title, part.note)
+
+
+def _draw_histogram(part: Histogram) -> Chart | None:
+    """Bars for one or two groups.
+
+    A threshold far from all values would press them together: the caption says where it is instead.
+    """
+    known = {name: [value for value in values if math.isfinite(value)] for name, values in part.groups.items()}
+    everything = sorted(value for values in known.values() for value in values)
+    if not everything:
+        return None
+    # A few values far out would put all others into one bin.
+    edge = len(everything) // 200
+    low, high = everything[edge], everything[-1 - edge]
+    low, high = (low, high) if high - low > 1e-12 * max(abs(low), abs(high)) else (low - 0.5, high + 0.5)
+    threshold = part.threshold
+    if threshold is not None and math.isfinite(threshold):
+        low, high = (min(low, max(threshold, 2 * low - high)), max(high, min(threshold, 2 * high - low)))
+    figure, axes = _begin_chart()
+    for color, (name, values) in zip((_BLUE, _ORANGE), known.items(), strict=False):
+        inside = [min(max(value, low), high) for value in values]
+        axes.hist(inside, bins=_NUM_BINS, range=(low, high), color=color, alpha=0.5, label=name)
+    more = f" The {edge:,} least and the {edge:,} greatest are counted at the ends." if edge else ""
+    if threshold is not None and not low <= threshold <= high:
+        more += f" The threshold lies {'left' if threshold < low else 'right'} of the chart."
+    elif threshold is not None:
+        axes.axvline(threshold, color=_INK, alpha=0.7, linewidth=1.2, dashes=(4, 3), label="threshold")
+    axes.legend(loc="best")
+    axes.set(xlabel=part.x_label, ylabel="examples")
+    axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10], integer=True))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda count, _: format_count(count)))
+    return _finish_chart(figure, part.title, part.note + more)
+
+
+# A comparison.
+
+
+def draw_comparison(bars: Sequence[Bar], metric: str, caption: str) -> Chart | None:
+    """A bar for each value in the order given, from top to bottom; a thin line upon it shows its interval."""
+    bars = bars[:_MOST_BARS]
+    known = [value for bar in bars for value in (bar.value, bar.low, bar.high) if value is not None]
+    if not known:
+        return None
+    with _drawing():
+        figure, axes = _begin_chart(0.8 + 0.32 * len(bars))
+        positions = range(len(bars))
+        axes.barh(positions, [bar.value or 0.0 for bar in bars], height=0.62, color=_BLUE, alpha=0.8)
+        width = max(known) - min(0.0, min(known))
+        for position, bar in enumerate(bars):
+            ends = [value for value in (bar.value, bar.low, bar.high) if value is not None]
+            if bar.low is not None and bar.high is not None:
+                axes.plot([bar.low, bar.high], [position] * 2, color=_INK, linewidth=1.4, marker="|", markersize=7)
+            beside = max([0.0, *ends]) + 0.02 * (width or 1.0)
+            axes.text(beside, position, format_metric(metric, bar.value), va="center", fontsize=9)
+        axes.set_yticks(positions, [_shorten(bar.name) for bar in bars])
+        axes.set_xlim(min(0.0, *known), max(0.0, *known) + 0.16 * (width or 1.0))
+        axes.set_ylim(len(bars) - 0.4, -0.6)
+        axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
+        axes.grid(False)
+        axes.grid(True, axis="x")
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _format_tick(metric, value)))
+        return _finish_chart(figure, "Side by side", caption)
+
+
+def _shorten(name: str) -> str:
+    clean = "".join(letter if letter.isprintable() else " " for letter in name)
+    return clean if len(clean) <= _LONGEST_NAME else clean[: _LONGEST_NAME - 1] + "…"
+
+
+# What all charts share.
+
+
 @contextlib.contextmanager
-def drawing() -> Iterator[None]:
+def _drawing() -> Iterator[None]:
     """The settings that charts are drawn with; a reader's own would make another report of the same run."""
     with matplotlib.rc_context(), warnings.catch_warnings():
         # The reader's browser chooses fonts; that those here lack a character does not matter.
@@ -107,146 +389,37 @@ def drawing() -> Iterator[None]:
         yield
 
 
-def _draw_all(
-    steps: Sequence[Row], evaluations: Sequence[Row], guessers: Mapping[str, float], sentence_task: str
-) -> list[Chart | None]:
-    clock = _choose_clock([*steps[-1:], *evaluations[-1:]])
-    held_out = "On held-out text."
-    beside = f"{held_out} Dashed: guessers that say the most frequent word, or go by n-grams." if guessers else held_out
-    return [
-        _draw_loss(steps, evaluations),
-        _draw_accuracy(evaluations, "words_accuracy", "Hidden words guessed right", guessers, beside, clock),
-        _draw_accuracy(evaluations, "sentence_accuracy", f"{sentence_task} right", {"coin": 0.5}, held_out, clock),
-        _draw_steps(steps, "learning_rate", "Learning rate", lambda rate, _: f"{rate:.3g}", clock),
-        _draw_steps(steps, "tokens_per_second", "Tokens per second", lambda rate, _: format_count(rate), clock),
-        _draw_steps(steps, "hardware_share", "Share of the hardware's rate", format_share, clock),
-    ]
-
-
-def _smooth(values: Sequence[float]) -> list[float]:
-    """Average each value with its neighbours, a fortieth of them all; those that are no number are left out."""
-    reach = max(2, len(values) // 80)
-    averages = []
-    for position in range(len(values)):
-        near = [value for value in values[max(0, position - reach) : position + reach + 1] if math.isfinite(value)]
-        averages.append(math.fsum(near) / len(near) if near else math.nan)
-    return averages
-
-
-def _draw_loss(steps: Sequence[Row], evaluations: Sequence[Row]) -> Chart | None:
-    # Held-out loss is known for words alone; the total of training, sentences included, would not compare with it.
-    key = "words_loss" if any("words_loss" in row for row in steps) else "loss"
-    across = "tokens" if any("tokens" in row for row in steps) else "step"
-    trained, held_out = take_points(steps, across, key), take_points(evaluations, across, "words_loss")
-    title = "Loss on hidden words" if key == "words_loss" else "Loss"
-    if not any(map(is_known, trained + held_out)):
-        return None
-    if not has_curve(trained) and not has_curve(held_out):
-        return excuse_chart(title, "steps")
-    figure, axes = begin_chart()
-    if trained:
-        plot_noisy(axes, trained, "training")
-    if held_out:
-        axes.plot(*_split(held_out), color=ORANGE, label="held-out", marker=_choose_marker(held_out), markersize=3.5)
-    limit_values(axes, [value for _, value in trained + held_out], from_zero=False)
-    several = _mark_stages(axes, steps, across)
-    axes.legend(loc="best")
-    axes.set_xlabel("tokens seen in training" if across == "tokens" else "steps")
-    axes.set_ylabel("loss (nats per hidden word)" if key == "words_loss" else "loss (nats)")
-    count_steps(axes)
-    caption = "The thin line is what single steps gave, the thick one is smoothed."
-    if several:
-        caption += " Upright lines: a new stage, with its depth × length."
-    return finish_chart(figure, title, caption)
-
-
-def _draw_accuracy(
-    evaluations: Sequence[Row], key: str, title: str, guessers: Mapping[str, float], caption: str, clock: _Clock
-) -> Chart | None:
-    points = take_points(evaluations, "seconds", key, clock.seconds)
-    if not any(map(is_known, points)):
-        return None
-    if not has_curve(points):
-        return excuse_chart(title, "evaluations")
-    figure, axes = begin_chart()
-    plot_points(axes, points, ORANGE)
-    values = [value for _, value in filter(is_known, points)] + list(guessers.values())
-    low = 0.0 if min(values) < 0.4 else min(values) - 0.05
-    high = max(*values, low + 0.02)
-    axes.set_ylim(low, high + 0.08 * (high - low))
-    mark_levels(axes, guessers)
-    axes.set_xlabel(f"{clock.name} of training")
-    axes.set_ylabel("share that is right")
-    axes.yaxis.set_major_formatter(FuncFormatter(format_share))
-    return finish_chart(figure, title, caption)
-
-
-def _draw_steps(
-    steps: Sequence[Row], key: str, title: str, form: Callable[[float, int | None], str], clock: _Clock
-) -> Chart | None:
-    points = take_points(steps, "seconds", key, clock.seconds)
-    if not has_curve(points):
-        return None
-    figure, axes = begin_chart()
-    if key == "learning_rate":
-        plot_points(axes, points, BLUE)
-    else:
-        plot_noisy(axes, points)
-    limit_values(axes, [value for _, value in points], from_zero=True)
-    axes.set_xlabel(f"{clock.name} of training")
-    axes.set_ylabel(title.lower())
-    axes.yaxis.set_major_formatter(FuncFormatter(form))
-    return finish_chart(figure, title, "")
-
-
 def _thin(rows: Sequence[Row]) -> list[Row]:
     every = len(rows) // _MOST_POINTS + 1
     return [*rows[:-1:every], *rows[-1:]]
 
 
-def _choose_clock(rows: Sequence[Row]) -> _Clock:
-    longest = max((row.get("seconds", 0.0) for row in rows), default=0.0)
-    return _Clock("hours", 3600.0) if longest > _LONG_RUN else _Clock("minutes", 60.0)
-
-
-def take_points(rows: Sequence[Row], across: str, key: str, unit: float = 1.0) -> Points:
+def _take_points(rows: Sequence[Row], across: str, key: str, unit: float = 1.0) -> Points:
     """Points of a line; a value that was no number makes a gap, one that no row has makes no line."""
     if not any(key in row for row in rows):
         return []
     return [(row[across] / unit, row.get(key, math.nan)) for row in rows if across in row]
 
 
-def _split(points: Points) -> tuple[list[float], list[float]]:
-    return [place for place, _ in points], [value for _, value in points]
+def _split(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
+    return [x for x, _ in points], [y for _, y in points]
 
 
-def is_known(point: tuple[float, float]) -> bool:
-    """Whether a point has a value."""
+def _is_known(point: tuple[float, float]) -> bool:
     return math.isfinite(point[1])
 
 
-def has_curve(points: Points) -> bool:
+def _has_curve(points: Points) -> bool:
     """Whether there are two values at least: a chart of a single one shows nothing that a figure does not."""
-    return sum(map(is_known, points)) > 1
+    return sum(map(_is_known, points)) > 1
 
 
-def excuse_chart(title: str, what: str) -> Chart:
+def _excuse_chart(title: str, what: str) -> Chart:
     """What stands in the place of a chart that there are too few steps or evaluations for."""
     return Chart(title, f"Too few {what} for a curve.", "")
 
 
-def count_steps(axes: Axes) -> None:
-    """Let the axis below count steps or tokens, of which there are no halves."""
-    axes.xaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 5, 10], integer=True))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda count, _: format_count(count)))
-
-
-def _choose_marker(points: Points) -> str:
-    """Few points are shown as such: a line of one alone would not be seen."""
-    return "o" if len(points) <= 40 else ""
-
-
-def begin_chart(height: float = _SIZE[1]) -> tuple[Figure, Axes]:
+def _begin_chart(height: float = _SIZE[1]) -> tuple[Figure, Axes]:
     """An empty drawing as wide as all of them; the height is in inches."""
     figure = Figure(figsize=(_SIZE[0], height), layout="constrained")
     axes = figure.add_subplot()
@@ -256,66 +429,72 @@ def begin_chart(height: float = _SIZE[1]) -> tuple[Figure, Axes]:
     return figure, axes
 
 
-def plot_points(axes: Axes, points: Points, color: str, label: str = "") -> None:
-    """Draw a line through points."""
-    axes.plot(*_split(points), color=color, label=label, marker=_choose_marker(points), markersize=3.5)
+def _count_steps(axes: Axes) -> None:
+    """Let the axis below count steps or tokens, of which there are no halves."""
+    axes.xaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 5, 10], integer=True))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda count, _: format_count(count)))
 
 
-def plot_noisy(axes: Axes, points: Points, label: str = "") -> None:
-    """Draw points that scatter as a thin line, and a smoothed one upon it."""
-    places, values = _split(points)
-    axes.plot(places, values, color=BLUE, alpha=0.35, linewidth=0.7, marker=_choose_marker(points), markersize=2.5)
-    axes.plot(places, _smooth(values), color=BLUE, label=label)
+def _plot_points(axes: Axes, points: Points, color: str, label: str = "") -> None:
+    """Draw a line through points; a few of them get a dot each."""
+    marker = "o" if len(points) <= _FEW else ""
+    axes.plot(*_split(points), color=color, label=label, marker=marker, markersize=3.5, clip_on=marker == "")
 
 
-def limit_values(axes: Axes, values: list[float], from_zero: bool) -> None:
-    """Show all values, unless a few are so far out that the others would lie flat on the ground."""
+def _plot_steps(axes: Axes, points: Points, label: str = "") -> bool:
+    """Draw points that scatter as a thin line, and a smoothed one upon it; a few as they are. Whether it smoothed."""
+    if len(points) <= _FEW:
+        _plot_points(axes, points, _BLUE, label)
+        return False
+    across, values = _split(points)
+    axes.plot(across, values, color=_BLUE, alpha=0.35, linewidth=0.7)
+    axes.plot(across, _smooth(values), color=_BLUE, label=label)
+    return True
+
+
+def _smooth(values: Sequence[float]) -> list[float]:
+    """Average each value with its neighbours, a fortieth of them all; those that are no number are left out."""
+    reach = max(2, len(values) // 80)
+    averages = []
+    for index in range(len(values)):
+        near = [value for value in values[max(0, index - reach) : index + reach + 1] if math.isfinite(value)]
+        averages.append(math.fsum(near) / len(near) if near else math.nan)
+    return averages
+
+
+def _limit_values(axes: Axes, values: list[float], from_zero: bool) -> None:
+    """Show all values; of many, not the few that are so far out that the others would lie flat on the ground."""
     known = sorted(filter(math.isfinite, values))
-    usual = known[int(0.98 * (len(known) - 1))]
+    usual = known[-1] if len(known) <= _FEW else known[int(0.98 * (len(known) - 1))]
     high = known[-1] if known[-1] <= 3 * usual else 1.5 * usual
     low = min(0.0, known[0]) if from_zero else known[0]
     margin = 0.05 * (high - low) or 0.05 * abs(high) or 1.0
     axes.set_ylim(low if from_zero else low - margin, high + margin)
 
 
-def mark_levels(axes: Axes, guessers: Mapping[str, float], form: Callable[[float], str] | None = None) -> None:
+def _mark_levels(axes: Axes, levels: Mapping[str, float], form: Callable[[float], str]) -> None:
     """Draw a dashed line for each, with its name beside the axes, where no curve can run through it."""
     low, high = axes.get_ylim()
     free_from = low
-    for name, value in sorted(guessers.items(), key=lambda guesser: guesser[1]):
-        axes.axhline(value, color=INK, alpha=0.55, linewidth=1.0, dashes=(4, 3))
+    for name, value in sorted(levels.items(), key=lambda level: level[1]):
+        axes.axhline(value, color=_INK, alpha=0.55, linewidth=1.0, dashes=(4, 3))
         free_from = max(value, free_from)
-        place = axes.get_yaxis_transform()
-        axes.text(1.01, free_from, f"{name}\n{(form or format_share)(value)}", transform=place, va="center", fontsize=9)
+        across = axes.get_yaxis_transform()
+        axes.text(1.01, free_from, f"{name}\n{form(value)}", transform=across, va="center", fontsize=9)
         free_from += 0.16 * (high - low)  # two lines of text
 
 
-def _mark_stages(axes: Axes, steps: Sequence[Row], across: str) -> bool:
-    """Draw a line where depth or length changed, and say what they became; whether there was such a place."""
-    stages: list[tuple[float, str]] = []
-    for row in steps:
-        shape = " × ".join(f"{row[key]:.0f}" for key in ("depth", "length") if key in row)
-        if shape and across in row and (not stages or stages[-1][1] != shape):
-            stages.append((row[across], shape))
-    if not 2 <= len(stages) <= _MOST_STAGES:
-        return False
-    left, right = axes.get_xlim()
-    free_from = left
-    for number, (place, shape) in enumerate(stages):
-        if number:
-            axes.axvline(place, color=INK, alpha=0.3, linewidth=0.8)
-        if place >= free_from:
-            axes.text(place, 1.015, shape, transform=axes.get_xaxis_transform(), fontsize=8.5)
-            free_from = place + (0.02 + 0.018 * len(shape)) * (right - left)
-    return True
-
-
-def format_share(share: float, _: int | None = None) -> str:
+def _format_share(share: float, _: int | None = None) -> str:
     """A share in percent, as axes show it."""
     return f"{100 * share:.3g} %"
 
 
-def finish_chart(figure: Figure, title: str, caption: str) -> Chart:
+def _format_tick(metric: str, value: float) -> str:
+    """A metric on an axis, where `90 %` needs no decimals."""
+    return format_metric(metric, value).replace(".0 %", " %")
+
+
+def _finish_chart(figure: Figure, title: str, caption: str) -> Chart:
     """Write the drawing as part of a page: no header, no date, and ids that no other drawing has."""
     name = re.sub(r"[^a-z]+", "-", title.lower())
     buffer = io.StringIO()
@@ -324,6 +503,7 @@ def finish_chart(figure: Figure, title: str, caption: str) -> Chart:
     svg = buffer.getvalue()
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
     svg = re.sub(r' xmlns(:xlink)?="[^"]*"', "", svg).replace("xlink:href=", "href=")
-    svg = re.sub(r'(\bid="|\burl\(#|\bhref="#)', rf"\1{name}-", svg).replace(INK, "currentColor")
-    size = re.sub(r'<svg width="[^"]*" height="[^"]*"', f'<svg role="img" aria-label="{title}"', svg, count=1)
+    svg = re.sub(r'(\bid="|\burl\(#|\bhref="#)', rf"\1{name}-", svg).replace(_INK, "currentColor")
+    label = html.escape(title)
+    size = re.sub(r'<svg width="[^"]*" height="[^"]*"', lambda _: f'<svg role="img" aria-label="{label}"', svg, count=1)
     return Chart(title, caption, size.strip())

@@ -1,82 +1,153 @@
-"""What every HTML page of the lab is made of: one file that needs nothing else, no network and no script.
+"""What every page is made of: plain data that a Jinja2 template draws (`templates/`), in one file without a script.
 
-Whatever comes from a file or a text passes `escape` on its way into a page, and a page is written whole or not at all.
+A page is made in two steps. A function gathers what it says as plain values, tables and charts; `render` puts them into
+a template. The templates escape all text; the drawings of `litebert.reports.charts` alone go in as they are. A page is
+written whole or not at all.
 """
 
-import html
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import contextlib
+import functools
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any, Literal
 
 from litebert.errors import RequestError
 from litebert.folders import PARTIAL
-from litebert.quantities import format_bytes
+from litebert.lab.run_folder import Run
+from litebert.quantities import finite_numbers, format_bytes, format_count, format_duration, format_share, is_finite
+from litebert.tasks.sections import Cases, Cell, ConfusionMatrix, Notice, Section, Span, Table, shorten
 
 if TYPE_CHECKING:
-    from litebert.reports.charts import Chart
+    import jinja2
 
 __all__ = [
-    "assemble_page",
-    "escape",
-    "finite_numbers",
-    "flatten",
-    "format_score",
-    "is_finite",
+    "Card",
+    "Chart",
+    "Details",
+    "Events",
+    "Progress",
+    "SectionView",
+    "describe_shape",
+    "importing_charts",
     "list_dicts",
-    "render_cards",
-    "render_charts",
-    "render_details",
-    "render_table",
+    "render",
     "show",
+    "view_details",
+    "view_events",
+    "view_progress",
+    "view_sections",
     "write_page",
 ]
 
 _MOST_ENTRIES = 50  # of a list, in a cell
 _MOST_CHARACTERS = 10_000  # of a cell
-_NOT_SHARES = ("matthews", "pearson", "spearman", "mse", "mae")
-_HEAD = """<!doctype html><html lang="en">
-<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">"""
-_STYLE = """
-:root { color-scheme: light dark; --ink: #1c1e21; --soft: #62676e; --paper: #f5f5f3; --card: #fff; --line: #dcdcd8;
-  --good: #1a7f4b; --bad: #b3471b; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e6e6e3; --soft: #a0a5ab; --paper: #16181a; --card: #1f2225;
-  --line: #35393d; --good: #5cc48d; --bad: #f0915f; } }
-* { box-sizing: border-box; overflow-wrap: anywhere; }
-body { max-width: 70rem; margin: 0 auto; padding: 1.5rem 1rem 4rem; background: var(--paper); color: var(--ink);
-  font: 16px/1.5 system-ui, sans-serif; }
-h1 { font-size: 1.6rem; line-height: 1.2; margin: 0; } h2 { font-size: 1.15rem; margin: 2.2rem 0 .7rem; }
-h3 { font-size: .95rem; margin: 0 0 .4rem; } p { margin: .3rem 0; } summary { cursor: pointer; margin: .75rem 0 .5rem; }
-.cards, .charts { display: grid; gap: .75rem; grid-template-columns: repeat(auto-fit, minmax(min(46%, 14rem), 1fr)); }
-.cards { margin-top: 1.2rem; } .charts { margin-top: .7rem;
-  grid-template-columns: repeat(auto-fill, minmax(min(100%, 26rem), 1fr)); }
-.cards > *, figure, .sheet { background: var(--card); border: 1px solid var(--line); border-radius: .5rem; margin: 0;
-  padding: .8rem 1rem; min-width: 0; overflow-x: auto; }
-figcaption, small { display: block; color: var(--soft); font-size: .85rem; line-height: 1.4; }
-.cards b { display: block; font-size: 1.6rem; line-height: 1.3; } .open { color: var(--bad); }
-.finished, .right { color: var(--good); font-weight: 600; } .soft { color: var(--soft); font-weight: 400; }
-figure svg { display: block; width: 100%; height: auto; } table { border-collapse: collapse; font-size: .875rem; }
-th, td { text-align: left; vertical-align: top; padding: .35rem 1.5rem .35rem 0; border-top: 1px solid var(--line); }
-tr:first-child > * { border-top: 0; } th { font-weight: 600; color: var(--soft); white-space: nowrap; }
-.cards .main b { font-size: 2.4rem; line-height: 1.15; } .wide table { width: 100%; }
-.number td, .number th { text-align: right; font-variant-numeric: tabular-nums; }
-.number td:first-child, .number th:first-child { text-align: left; }
-.matrix td, .matrix th { text-align: center; vertical-align: middle; padding: .35rem .4rem; min-width: 2.8rem; }
-.matrix th { white-space: normal; max-width: 7rem; } .matrix th:first-child { max-width: none; white-space: nowrap; }
-.matrix td, .number td { white-space: nowrap; } .matrix *, .number * { overflow-wrap: break-word; }
-.matrix td:first-child, .number td:first-child { white-space: normal; min-width: 6rem; }
-.matrix td:first-child { text-align: left; } .mistakes td:nth-child(n+3) { min-width: 8rem; }
-.mistakes td:first-child { min-width: 5rem; max-width: 8rem; }
-.mistakes td:nth-child(2) { min-width: 16rem; width: 60%; }
-.guesses td { white-space: nowrap; } .guesses td:first-child { min-width: 13rem; white-space: normal; }
-"""
+_MOST_EVENTS = 500
+_LONGEST_NAME = 40
+_TROUBLES = ("skipped", "rolled back", "resumed", "interrupted", "damaged")
+_SIZES = {
+    "num_layers": "layers",
+    "hidden_size": "hidden",
+    "embedding_size": "embedding",
+    "vocab_size": "vocabulary",
+    "parameters": "parameters",
+}
 
 
-def assemble_page(title: str, parts: Iterable[str]) -> str:
-    """Put the parts of a page under its title; parts are HTML, the title is text."""
-    name = escape(title)
-    head = f"<title>{name}</title>\n<style>{_STYLE}</style>\n<body>\n<h1>{name}</h1>"
-    return "\n".join([_HEAD, head, *(part for part in parts if part), "</body>\n</html>\n"])
+@dataclass(frozen=True)
+class Card:
+    """A figure with its name, and what to compare it with."""
+
+    name: str
+    value: str
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A drawing, what it shows and how to read it; without a drawing, why there is none."""
+
+    title: str
+    caption: str
+    svg: str
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run has come; nothing is `done` of one that has recorded nothing."""
+
+    state: str
+    is_finished: bool
+    done: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Events:
+    """What went wrong, and all that happened."""
+
+    notes: Sequence[str]
+    troubles: Table | None
+    everything: Table | None
+    count: int
+
+
+@dataclass(frozen=True)
+class Details:
+    """Names and values that are folded away."""
+
+    title: str
+    rows: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A confusion matrix with the depth of each cell's colour."""
+
+    labels: Sequence[str]
+    rows: Sequence[dict[str, Any]]
+    precisions: Sequence[str]
+
+
+@dataclass(frozen=True)
+class SectionView:
+    """A section whose charts are drawn."""
+
+    title: str
+    note: str
+    parts: Sequence[tuple[Literal["charts", "matrix", "cases", "table"], Any]]
+
+
+# From templates to files.
+
+
+def render(template: str, **values: Any) -> str:
+    """Fill a template; the same values give the same bytes."""
+    page = _load_templates().get_template(template).render(values)
+    return page.encode("utf-8", "replace").decode("utf-8")  # halves of characters, which no file can hold
+
+
+@functools.cache
+def _load_templates() -> "jinja2.Environment":
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("litebert.reports"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["runs"] = _split_runs
+    return environment
+
+
+def _split_runs(cell: tuple[Span, ...]) -> list[list[Span]]:
+    """Spans that belong together: words in one direction of writing must not move what stands beside them."""
+    alone = ("break", "small", "soft")
+    groups = itertools.groupby(enumerate(cell), lambda entry: entry[0] if entry[1].look in alone else -1)
+    return [[span for _, span in group] for _, group in groups]
 
 
 def write_page(path: Path, content: str) -> Path:
@@ -91,73 +162,63 @@ def write_page(path: Path, content: str) -> Path:
     return path
 
 
-def escape(text: object) -> str:
-    """Any text as text of a page, without halves of characters, which no file can hold.
-
-    >>> escape("<b> & \\ud800")
-    '&lt;b&gt; &amp; ?'
-    """
-    return html.escape(str(text).encode("utf-8", "replace").decode("utf-8"))
-
-
-def is_finite(value: object) -> TypeGuard[float]:
-    """Whether something is a finite number; what is absurdly large counts as infinite."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and -1e99 < value < 1e99
+@contextlib.contextmanager
+def importing_charts() -> Iterator[None]:
+    """Say in a sentence that the library is missing that draws charts."""
+    try:
+        yield
+    except ImportError:
+        raise RequestError("the report's charts need matplotlib; install it with `pip install matplotlib`") from None
 
 
-def finite_numbers(content: Mapping[Any, Any]) -> dict[Any, float]:
-    """The entries that are finite numbers."""
-    return {key: value for key, value in content.items() if is_finite(value)}
+# What pages say about a run.
 
 
-def show(values: Mapping[str, float], key: str, form: str = "{:,.0f}") -> str:
-    """A number in a form, or a dash if it is not known."""
-    return form.format(values[key]).replace("%", " %") if key in values else "–"
+def describe_shape(run: Run) -> str:
+    """The family and the sizes of a run's model, without a full stop."""
+    model = run.part("config", "model")
+    sizes = finite_numbers(run.about | model)
+    family = str(model.get("family", "encoder")).upper()
+    return ", ".join([family, *(f"{sizes[key]:,} {name}" for key, name in _SIZES.items() if key in sizes)])
 
 
-def format_score(name: str, value: object) -> str:
-    """The value of a metric as people write it: shares in percent, correlations and errors as they are, counts whole.
-
-    >>> format_score("accuracy", 0.68694), format_score("pearson", 0.68694), format_score("HasAns_total", 5928.0)
-    ('68.7 %', '0.687', '5,928')
-    """
-    if not is_finite(value):
-        return "–"
-    if name == "total" or name.endswith("_total"):
-        return f"{value:,.0f}"
-    if name in _NOT_SHARES or "thresh" in name:
-        return f"{value:.3f}" if abs(value) < 1e6 else f"{value:.3g}"
-    return f"{100 * value:.1f} %" if abs(value) < 1e6 else f"{value:.3g}"
+def view_progress(run: Run) -> Progress:
+    """How far the run has come."""
+    last, is_finished = run.last, run.state == "finished"
+    done = [f"{100 * last['progress']:.0f} % done"] if not is_finished and "progress" in last else []
+    done += [f"step {show(last, 'step')}", f"{format_count(last.get('tokens', 0))} tokens"]
+    done += [format_duration(last.get("seconds", 0)), f"{show(last, 'speed')} tokens/s"]
+    return Progress(run.state.capitalize(), is_finished, done if last else ())
 
 
-def render_cards(cards: Iterable[tuple[str, str, str]], main: bool = False) -> str:
-    """Figures with their name and a note, all HTML; with `main`, the first is larger."""
-    looks = [" class=main"] if main else []
-    shown = [
-        f"<div{looks.pop() if looks else ''}>{name}<b>{value}</b><small>{note}</small></div>"
-        for name, value, note in cards
+def view_events(run: Run) -> Events:
+    """What went wrong, then all that happened."""
+    notes = []
+    if run.num_without_loss:
+        notes.append(f"The loss of {run.num_without_loss:,} recorded steps was not a number.")
+    if run.num_damaged:
+        notes.append(f"Damaged lines of metrics.jsonl, left out: {run.num_damaged:,}.")
+    troubles = [event for event in run.events if event["what"] in _TROUBLES]
+    return Events(notes, _list_events(troubles), _list_events(run.events), len(run.events))
+
+
+def _list_events(events: list[dict[str, Any]]) -> Table | None:
+    rows = []
+    for event in events[-_MOST_EVENTS:]:
+        when = [show(event, "step"), format_duration(event.get("seconds", 0))]
+        rows.append([*when, event["what"], event.get("message", event.get("words", ""))])
+    more = f"The first {len(events) - len(rows):,} are not shown." if len(events) > len(rows) else ""
+    return Table(["step", "time", "what", ""], rows, "text", more) if rows else None
+
+
+def view_details(run: Run, title: str) -> list[Details]:
+    """What made the run what it is: its configuration, and under `title` all else that run.json says."""
+    other = {name: part for name, part in run.about.items() if name not in ("config", "format", "kind")}
+    contents = {"Configuration": run.part("config"), title: other}
+    return [
+        Details(name, [(key, value[:_MOST_CHARACTERS]) for key, value in flatten("", content)])
+        for name, content in contents.items()
     ]
-    return "<div class=cards>\n" + "\n".join(shown) + "\n</div>" if shown else ""
-
-
-def render_charts(charts: Sequence["Chart | None"]) -> str:
-    """Charts with their captions; those there were no numbers for are left out."""
-    known = [chart for chart in charts if chart is not None]
-    figures = [f"<figure><h3>{c.title}</h3>{c.svg}<figcaption>{c.caption}</figcaption></figure>" for c in known]
-    return "\n".join(["<div class=charts>", *figures, "</div>"]) if figures else ""
-
-
-def render_table(rows: Iterable[Sequence[str]], head: Sequence[str], kind: str = "") -> str:
-    """A table of cells that are HTML; a cell that begins with `<td` is taken as it is."""
-    lines = ["".join(f"<th>{cell}</th>" for cell in head)] if head else []
-    lines += ["".join(cell if cell.startswith("<td") else f"<td>{cell}</td>" for cell in row) for row in rows]
-    return f'<div class="sheet {kind}"><table>\n<tr>' + "</tr>\n<tr>".join(lines) + "</tr>\n</table></div>"
-
-
-def render_details(title: str, content: Any) -> str:
-    """Settings of any shape as a table that is folded away."""
-    rows = [[escape(name), escape(value[:_MOST_CHARACTERS])] for name, value in flatten("", content)]
-    return f"<details><summary>{title}</summary>{render_table(rows, [])}</details>"
 
 
 def list_dicts(content: Any) -> list[dict[str, Any]]:
@@ -166,7 +227,11 @@ def list_dicts(content: Any) -> list[dict[str, Any]]:
 
 
 def flatten(name: str, content: Any, depth: int = 0) -> Iterator[tuple[str, str]]:
-    """Dotted names and plain values; the entries of a list are counted from one."""
+    """Dotted names and plain values; the entries of a list are counted from one.
+
+    >>> list(flatten("", {"optim": {"lr": 0.001, "betas": [0.9, 0.999]}, "memory_bytes": 8e9}))
+    [('optim.lr', '0.001'), ('optim.betas', '0.9, 0.999'), ('memory_bytes', '8.0 GB')]
+    """
     if list_dicts(content):
         content = {str(number): entry for number, entry in enumerate(content, 1)}
     if isinstance(content, dict) and depth < 9:
@@ -179,3 +244,57 @@ def flatten(name: str, content: Any, depth: int = 0) -> Iterator[tuple[str, str]
         shown = ["…" if isinstance(entry, dict | list) else str(entry) for entry in entries[:_MOST_ENTRIES]]
         more = [f"and {len(entries) - len(shown):,} more"] if len(entries) > len(shown) else []
         yield name, ", ".join(shown + more)
+
+
+def show(values: Mapping[str, float], key: str, form: str = "{:,.0f}") -> str:
+    """A number in a form, or a dash if it is not known."""
+    return form.format(values[key]).replace("%", " %") if key in values else "–"
+
+
+# What pages say about the predictions of a task.
+
+
+def view_sections(description: Sequence[Section | Notice], samples: bool) -> list[SectionView]:
+    """Draw what a kind of task tells; without `samples`, nothing that holds text of examples."""
+    with importing_charts():
+        from litebert.reports.charts import draw_part
+
+    views = []
+    for section in description:
+        if isinstance(section, Notice):
+            continue
+        if any(isinstance(part, Cases) for part in section.parts) and not samples:
+            continue
+        parts: list[tuple[Literal["charts", "matrix", "cases", "table"], Any]] = []
+        for part in section.parts:
+            if isinstance(part, Table):
+                parts.append(("table", part))
+            elif isinstance(part, ConfusionMatrix):
+                parts.append(("matrix", _view_matrix(part)))
+            elif isinstance(part, Cases):
+                rows: list[list[Cell]] = [[case.id, case.text, case.predicted, case.expected] for case in part.cases]
+                parts += [("cases", Table(["id", "", "said", "right"], rows, "text"))] if rows else []
+            else:
+                chart = draw_part(part)
+                if parts and parts[-1][0] == "charts":
+                    parts[-1][1].extend([chart] if chart else [])
+                else:
+                    parts.append(("charts", [chart] if chart else []))
+        views.append(SectionView(section.title, section.note, parts))
+    return views
+
+
+def _view_matrix(matrix: ConfusionMatrix) -> Matrix:
+    counts, labels = matrix.counts, matrix.labels
+    rows = []
+    for gold in labels:
+        total = sum(counts.get((gold, said), 0) for said in labels)
+        cells = []
+        for said in labels:
+            count = counts.get((gold, said), 0)
+            cells.append({"count": count, "is_right": said == gold, "depth": f"{0.6 * count / max(1, total):.3f}"})
+        recall = format_share(counts.get((gold, gold), 0), total)
+        rows.append({"label": shorten(gold, _LONGEST_NAME), "cells": cells, "recall": recall})
+    totals = [sum(counts.get((gold, said), 0) for gold in labels) for said in labels]
+    precisions = [format_share(counts.get((s, s), 0), total) for s, total in zip(labels, totals, strict=True)]
+    return Matrix([shorten(label, _LONGEST_NAME) for label in labels], rows, precisions)

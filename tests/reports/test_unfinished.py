@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from litebert.errors import FolderError, RequestError
-from litebert.reports.report import write_report
+from litebert.reports.pretraining import write_report
 from litebert.tasks.task import Task
-from tests.reports.test_report import HOSTILE, Page, write_run
-from tests.reports.test_task_report import classified, write
+from tests.reports.test_finetuning import classified, write
+from tests.reports.test_pretraining import HOSTILE, Page, write_run
 
 TASK = Task(name="colours", kind="classification", labels=("red", "blue"), metrics=("accuracy", "f1"))
 
@@ -48,13 +48,13 @@ def test_a_run_that_was_interrupted_shows_what_there_is(tmp_path: Path) -> None:
     text = read(page)
     for words in (
         "Task colours",
-        "Classification, 2 labels; last scored on dev at step 20.",
+        "Classification, 2 labels; last evaluated on dev at step 20.",
         "Interrupted: 50 % done, step 20",
         "litebert finetune command with --resume",
         "62.5 %",
         "the most frequent answer alone: 75.0 %",
         "Training loss",
-        "Score while training",
+        "Metric while training",
         "max_length77",
     ):
         assert words in text
@@ -67,7 +67,7 @@ def test_a_finished_run_shows_its_scores_and_where_there_is_more(tmp_path: Path)
     splits = {"odd": {"accuracy": 0.875}, "dev": {"accuracy": 0.5, "f1": 0.25}}
     folder = finish(tmp_path / "my run", splits)
     text = read(write_report(folder))
-    assert "scored on odd, dev." in text
+    assert "evaluated on odd, dev." in text
     assert f"litebert evaluate '{folder}' --data DATA --out FOLDER" in text
     assert "No better than the most frequent answer alone" in text
     assert text.index("50.0 %") < text.index("By split") < text.index("87.5 %")

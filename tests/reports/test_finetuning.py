@@ -11,13 +11,12 @@ from typing import Any
 import pytest
 
 from litebert.errors import RequestError
-from litebert.reports.compare_report import render_comparison_markdown, render_comparison_text, write_comparison
-from litebert.reports.task_breakdown import measure_calibration
-from litebert.reports.task_report import write_task_report
+from litebert.reports.finetuning import write_task_report
+from litebert.tasks.breakdown import measure_calibration
 from litebert.tasks.metrics import score_answers
 from litebert.tasks.outputs import Answers
 from litebert.tasks.task import Answer, ChoiceExample, Example, QuestionExample, TaggedExample, Task, TextExample
-from tests.reports.test_report import HOSTILE, Page
+from tests.reports.test_pretraining import HOSTILE, Page
 
 SECRET = "kumquat"  # stands in every example's text, and in no label
 
@@ -257,7 +256,7 @@ def test_a_page_needs_nothing_else_and_is_always_the_same(tmp_path: Path, make: 
 
 def test_another_process_writes_the_same_bytes(tmp_path: Path) -> None:
     here = write(tmp_path / "x", *labelled())
-    code = "import pathlib, sys; from tests.reports import test_task_report as t; "
+    code = "import pathlib, sys; from tests.reports import test_finetuning as t; "
     code += "t.write(pathlib.Path(sys.argv[1]), *t.labelled())"
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "y")], check=True, cwd=Path(__file__).parents[2])
     assert (tmp_path / "y" / "report.html").read_text(encoding="utf-8") == here
@@ -276,7 +275,7 @@ def test_a_run_shows_how_it_went(tmp_path: Path) -> None:
     assert "the most frequent answer alone: 57.1 %" in text
     assert "No better than" not in text
     assert "Training loss" in text
-    assert "Score while training" in text
+    assert "Metric while training" in text
     assert "Losses were not finite." in text.split("What went wrong")[1].split("All 3 events")[0]
     assert "and 9,950 more" in text
 
@@ -301,7 +300,7 @@ def test_steps_are_counted_in_whole_numbers(tmp_path: Path) -> None:
     rows = [{"kind": kind, "step": step, "loss": 1, "accuracy": 0.5} for step in (7, 8) for kind in KINDS_OF_ROWS]
     (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     content = write(folder, *classified())
-    for title in ("Training loss", "Score while training"):
+    for title in ("Training loss", "Metric while training"):
         figure = content.split(f"<h3>{title}</h3>")[1].split("</figure>")[0]
         below = re.findall(
             r">([^<]*)</text>", figure.split('id="' + title.lower().replace(" ", "-") + "-matplotlib")[1]
@@ -402,72 +401,7 @@ def test_all_right_is_said(tmp_path: Path) -> None:
 
 
 def test_without_matplotlib_the_user_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "litebert.reports.task_charts", None)
-    monkeypatch.delitem(sys.modules, "litebert.reports.task_breakdown")
+    monkeypatch.setitem(sys.modules, "litebert.reports.charts", None)
     with pytest.raises(RequestError, match="pip install matplotlib"):
         write(tmp_path, *classified())
-    with pytest.raises(RequestError, match="pip install matplotlib"):
-        write_comparison(tmp_path / "x.html", "x", LADDER, "accuracy")
     assert not list(tmp_path.glob("*.html"))
-
-
-LADDER: list[dict[str, Any]] = [
-    {"name": "majority", "explanation": "always the same", "score": 0.5, "train_seconds": 0.01, "size_bytes": 100},
-    {"name": "나무", "score": float("nan"), "note": "failed"},
-    {"name": "ours", "score": 0.875, "score_low": 0.85, "score_high": 0.9, "train_seconds": 400, "size_bytes": 8e6},
-]
-
-
-def _find_height(content: str, text: str) -> float:
-    """How far down a drawing a text stands."""
-    found = re.search(rf' y="([0-9.]+)"[^>]*>{text}</text>', content)
-    assert found, text
-    return float(found[1])
-
-
-def test_a_comparison_in_three_forms(tmp_path: Path) -> None:
-    content = write_comparison(tmp_path / "c.html", "Who wins?", LADDER, "accuracy").read_text(encoding="utf-8")
-    rows = read_tables(content)["In figures"]
-    assert rows[0] == ["name", "accuracy", "range", "training", "size", "note"]
-    assert rows[1] == ["majorityalways the same", "50.0 %", "–", "&lt; 1 s", "100 B", ""]
-    assert rows[3] == ["ours", "87.5 %", "85.0 to 90.0 %", "7 min", "8.0 MB", ""]
-    heights = [_find_height(content, text) for text in ("majority", "50.0 %", "ours", "87.5 %")]
-    assert heights == pytest.approx([heights[0], heights[0], heights[2], heights[2]], abs=3)
-    assert heights[0] + 20 < heights[2]
-    assert content == write_comparison(tmp_path / "c.html", "Who wins?", LADDER, "accuracy").read_text(encoding="utf-8")
-    assert render_comparison_text(LADDER, "accuracy").splitlines() == [
-        "name      accuracy           range  training    size  note",
-        "majority    50.0 %               –     < 1 s   100 B",
-        "나무             –               –         –       –  failed",
-        "ours        87.5 %  85.0 to 90.0 %     7 min  8.0 MB",
-    ]
-    lines = render_comparison_markdown(LADDER, "accuracy").splitlines()
-    assert lines[2] == "| majority (always the same) | 50.0 % | – | \\< 1 s | 100 B |  |"
-    assert len({line.count(" |") for line in lines}) == 1
-
-
-def test_all_that_tie_have_won(tmp_path: Path) -> None:
-    for score_name, won in (("accuracy", ["b", "<c>", "d"]), ("mse", ["a"])):
-        rows = [{"name": name, "score": score} for name, score in (("a", 0.5), ("b", 1.0), ("<c>", 1.0), ("d", 1.0))]
-        content = write_comparison(tmp_path / "c.html", "x", rows, score_name).read_text(encoding="utf-8")
-        assert content.count("<span class=right>") == len(won)
-        best = "Best: b, <c> and d, with 100.0 %." if len(won) > 1 else "Best: a, with 0.500."
-        assert best in Page(content).text
-
-
-def test_a_comparison_of_anything(tmp_path: Path) -> None:
-    rows: list[dict[str, Any]] = [
-        {"name": HOSTILE + "\x1b[2J\n| $a$", "explanation": HOSTILE, "note": HOSTILE, "score": -0.5},
-        {},
-        {"name": None},
-    ]
-    page = Page(write_comparison(tmp_path / "c.html", HOSTILE, rows, "matthews").read_text(encoding="utf-8"))
-    assert not page.tags & {"script", "img"}
-    assert page.text.count('<script>alert("1")</script>') >= 5
-    assert "\x1b" not in render_comparison_text(rows, "matthews")
-    assert len(render_comparison_text(rows, "matthews").splitlines()) == 4
-    markdown = render_comparison_markdown(rows, "matthews")
-    assert len(markdown.splitlines()) == 5
-    assert "\\<script\\>" in markdown
-    assert "nothing to compare" in write_comparison(tmp_path / "c.html", "x", [], "f1").read_text(encoding="utf-8")
-    assert render_comparison_text([], "f1") == "name  f1"

@@ -13,7 +13,7 @@ import pytest
 
 from litebert.errors import FolderError, RequestError
 from litebert.folders import PARTIAL
-from litebert.reports.report import read_run, render_report, write_report
+from litebert.reports.pretraining import read_run, render_report, write_report
 from tests.work import assert_linear
 
 ABOUT: dict[str, Any] = {
@@ -26,19 +26,19 @@ ABOUT: dict[str, Any] = {
         "train": {"stages": [{"until": 0.5, "depth": 1}, {"until": 1.0, "depth": 2}]},
         "optim": {"lr": 0.00176, "betas": [0.9, 0.999]},
     },
-    "baselines": {"num_words": 7000, "unigram": 0.045, "ngram": 0.141},
+    "baselines": {"num_masked": 7000, "unigram": 0.045, "ngram": 0.141},
 }
 
 
 def step(number: int, **changes: Any) -> dict[str, Any]:
     loss = 3 + 5 / (1 + number / 50)
-    values = {"loss": loss + 0.69, "words_loss": loss, "sentence_loss": 0.69, "learning_rate": 0.001}
+    values = {"loss": loss + 0.69, "mlm_loss": loss, "sop_loss": 0.69, "learning_rate": 0.001}
     values |= {"tokens_per_second": 8000, "hardware_share": 0.61, "depth": 1 + (number > 200), "length": 64}
     return {"kind": "step", "step": number, "seconds": number / 2, "tokens": number * 4096, **values, **changes}
 
 
 def evaluation(number: int, **changes: Any) -> dict[str, Any]:
-    values = {"words_loss": 3.2, "words_accuracy": number / 2000, "sentence_loss": 0.6, "sentence_accuracy": 0.625}
+    values = {"mlm_loss": 3.2, "mlm_accuracy": number / 2000, "sop_loss": 0.6, "sop_accuracy": 0.625}
     return {"kind": "evaluation", "step": number, "seconds": number / 2, "tokens": number * 4096, **values, **changes}
 
 
@@ -61,7 +61,7 @@ def normal_rows() -> list[dict[str, Any]]:
 
 
 def write_run(folder: Path, rows: list[dict[str, Any]], tail: str = "", about: dict[str, Any] | None = None) -> Path:
-    folder.mkdir()
+    folder.mkdir(parents=True)
     (folder / "run.json").write_text(json.dumps(ABOUT if about is None else about))
     (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows) + tail)
     return folder
@@ -93,14 +93,53 @@ def test_a_finished_run(tmp_path: Path) -> None:
     page = Page(render(tmp_path, normal_rows()))
     assert "ALBERT, 4 layers, 3,120,000 parameters; a corpus of 1M tokens." in page.text
     assert "Finished: step 400, 1.64M tokens, 3 min, 8,192 tokens/s." in page.text
-    for figure in ("20.0 %", "62.5 %", "3.200", "61.0 %", "1.64 epochs of 1M", "always the most frequent word 4.5 %"):
+    for figure in ("20.0 %", "62.5 %", "3.200", "61.0 %", "1.64 epochs of 1M", "always the most frequent token 4.5 %"):
         assert figure in page.text
-    for title in ("Loss on hidden words", "Sentence order right", "Learning rate", "Tokens per second"):
+    for title in ("Masked-LM loss", "Sentence-order accuracy", "Learning rate", "Tokens per second"):
         assert title in page.text
     assert "1 × 64" in page.text
     assert "2 × 64" in page.text
     assert re.search(r"What went wrong\s+Nothing\.", page.text)
     assert "--resume" not in page.text
+
+
+def test_metrics_of_earlier_versions_are_read_by_the_names_of_today(tmp_path: Path) -> None:
+    names = {"mlm": "words", "sop": "sentence"}
+    old = [{re.sub("^(mlm|sop)_", lambda m: names[m[1]] + "_", key): row[key] for key in row} for row in normal_rows()]
+    assert "words_loss" in old[1]
+    assert render(tmp_path / "old" / "mini", old) == render(tmp_path / "new" / "mini", normal_rows())
+
+
+def test_metrics_at_the_depth_of_the_stage_stand_beside_those_at_full_depth(tmp_path: Path) -> None:
+    staged = {"stage_mlm_accuracy": 0.125, "stage_mlm_loss": 2.5}
+    rows = [row | staged if row["kind"] == "evaluation" else row for row in normal_rows()]
+    content = render(tmp_path / "a", rows)
+    for title, label in (("Masked-LM loss", "held-out at the stage"), ("Masked-LM accuracy", "at the stage")):
+        figure = content.split(f"<h3>{title}</h3>")[1].split("</figure>")[0]
+        assert f">{label}'s depth</text>" in figure
+        assert "1 × 64" in figure
+    assert "12.5 % at the depth of its stage" in content
+    same = [
+        row | {"stage_mlm_accuracy": row["mlm_accuracy"]} if "mlm_accuracy" in row else row for row in normal_rows()
+    ]
+    assert "depth of its stage" not in render(tmp_path / "b", same)
+    assert "at full depth" not in render(tmp_path / "c", normal_rows())
+
+
+def test_a_few_steps_are_drawn_as_they_are(tmp_path: Path) -> None:
+    losses = [9.0, 2.0, 2.2, 1.9, 2.1, 8.0]
+    content = render(tmp_path / "a", [step(number, mlm_loss=loss) for number, loss in enumerate(losses, 1)])
+    figure = content.split("<h3>Masked-LM loss</h3>")[1].split("</figure>")[0]
+    assert "smoothed" not in figure
+    line = re.search(r'<path d="(M[^"]*)"[^>]*style="fill: none; stroke: #3d7fd9', figure)
+    heights = [float(height) for height in re.findall(r"[ML] [0-9.]+ ([0-9.]+)", line[1] if line else "")]
+    assert len(heights) == len(losses)
+    scale = (heights[1] - heights[0]) / (losses[0] - losses[1])
+    for height, loss in zip(heights, losses, strict=True):  # nothing is averaged
+        assert height - heights[0] == pytest.approx((losses[0] - loss) * scale, abs=0.01)
+    top = min(float(height) for height in re.findall(r'<use [^>]*y="([0-9.]+)"', figure))
+    assert min(heights) >= top - 20  # nothing is cut off
+    assert "smoothed" in render(tmp_path / "b", [step(number) for number in range(1, 100)])
 
 
 def test_configuration_is_flat(tmp_path: Path) -> None:
@@ -172,7 +211,7 @@ def test_damaged_lines_are_counted_and_unknown_kinds_ignored(tmp_path: Path) -> 
 
 
 def test_steps_done_again_replace_the_old_ones(tmp_path: Path) -> None:
-    rows = [*(step(number) for number in range(10, 101, 10)), evaluation(100, words_accuracy=0.9), event(60, "resumed")]
+    rows = [*(step(number) for number in range(10, 101, 10)), evaluation(100, mlm_accuracy=0.9), event(60, "resumed")]
     run = read_run(write_run(tmp_path / "run", [*rows, step(60, loss=1), step(70, loss=1)]))
     assert [row["step"] for row in run.steps] == [10, 20, 30, 40, 50, 60, 70]
     assert (run.evaluations, run.last["step"]) == ([], 70)
@@ -189,8 +228,8 @@ def test_troubles_are_listed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("value", [None, float("nan"), float("inf"), 10**400, "7", True, [1], {}])
 @pytest.mark.parametrize("only_those", [False, True])
 def test_values_that_are_no_numbers(tmp_path: Path, value: Any, only_those: bool) -> None:
-    bad = dict.fromkeys(("loss", "words_loss", "tokens_per_second", "hardware_share", "learning_rate"), value)
-    rows = [step(number, **bad) for number in range(1, 5)] + [evaluation(5, words_loss=value, words_accuracy=value)]
+    bad = dict.fromkeys(("loss", "mlm_loss", "tokens_per_second", "hardware_share", "learning_rate"), value)
+    rows = [step(number, **bad) for number in range(1, 5)] + [evaluation(5, mlm_loss=value, mlm_accuracy=value)]
     rows += [] if only_those else [step(number) for number in range(6, 60)] + [evaluation(60)]
     content = render(tmp_path, rows)
     assert "The loss of 4 recorded steps was not a number." in content
@@ -198,20 +237,20 @@ def test_values_that_are_no_numbers(tmp_path: Path, value: Any, only_those: bool
 
 
 def test_an_outlier_does_not_flatten_the_rest(tmp_path: Path) -> None:
-    spiked = render(tmp_path, [step(number, words_loss=1e30 if number == 200 else 4.0) for number in range(1, 400)])
+    spiked = render(tmp_path, [step(number, mlm_loss=1e30 if number == 200 else 4.0) for number in range(1, 400)])
     assert "1e30" not in spiked
     assert ">4.0</text>" in spiked or ">4</text>" in spiked
 
 
 def test_no_sentence_task(tmp_path: Path) -> None:
-    without = {"kind", "step", "seconds", "tokens", "words_loss", "words_accuracy"}
+    without = {"kind", "step", "seconds", "tokens", "mlm_loss", "mlm_accuracy"}
     rows = [
         {key: row[key] for key in row if key in without} if row["kind"] == "evaluation" else row
         for row in normal_rows()
     ]
     text = Page(render(tmp_path, rows)).text
-    assert "Sentence order" not in text
-    assert "Hidden words guessed right" in text
+    assert "Sentence-order" not in text
+    assert "Masked-LM accuracy" in text
 
 
 HOSTILE = '</style></table><script>alert("1")</script><img src=x onerror=alert(1)>&\ud800'
@@ -248,9 +287,8 @@ def test_ids_are_unique_and_known(tmp_path: Path) -> None:
 def test_rendering_is_deterministic(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", normal_rows())
     here = write_report(folder).read_bytes()
-    code = (
-        "import sys, pathlib; from litebert.reports.report import write_report; write_report(pathlib.Path(sys.argv[1]))"
-    )
+    code = "import sys, pathlib; from litebert.reports.pretraining import write_report as write; "
+    code += "write(pathlib.Path(sys.argv[1]))"
     (folder / "report.html").unlink()
     subprocess.run([sys.executable, "-c", code, str(folder)], check=True)
     assert (folder / "report.html").read_bytes() == here
@@ -341,6 +379,6 @@ def test_a_long_run_is_read_quickly_and_thinned(tmp_path: Path) -> None:
 
 
 def test_reading_needs_neither_torch_nor_matplotlib() -> None:
-    code = "import litebert.reports.report, sys; print([n for n in ('torch', 'matplotlib') if n in sys.modules])"
+    code = "import litebert.reports.pretraining, sys; print([n for n in ('torch', 'matplotlib') if n in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
