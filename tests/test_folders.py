@@ -33,9 +33,9 @@ from tests.pretraining.runs import Nursery
 def save_on_and_on(job: dict[str, Any]) -> None:
     """Save one model after the other, each in a folder of its own and all of them over "same"."""
     model = Model(ModelConfig(hidden_size=64, num_heads=2, intermediate_size=128, vocab_size=20000, num_layers=2))
-    Path(job["ready"]).touch()
     for number in itertools.count():
         model.save_pretrained(Path(job["folder"], f"model-{os.getpid()}-{number}"))
+        Path(job["ready"]).touch()
         model.save_pretrained(Path(job["folder"], "same"))
 
 
@@ -87,9 +87,9 @@ def test_a_manifest_finds_every_change(tmp_path: Path) -> None:
 
 def test_places_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    for place in (tmp_path / "file", tmp_path / "file" / "below"):
+    for path in (tmp_path / "file", tmp_path / "file" / "below"):
         with pytest.raises(LitebertError, match=r"is a file|cannot save"):
-            Model.from_pretrained("albert-mini").save_pretrained(place)
+            Model.from_pretrained("albert-mini").save_pretrained(path)
 
 
 def test_files_that_are_too_large_or_no_text(tmp_path: Path) -> None:

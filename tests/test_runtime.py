@@ -1,4 +1,4 @@
-"""The machine is asked in a child, and the process is prepared before torch is loaded."""
+"""The machine is probed in a child process, and the process is prepared before torch is loaded."""
 
 import os
 import subprocess
@@ -10,8 +10,8 @@ from litebert import runtime
 
 
 @pytest.fixture(autouse=True)
-def notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where answers of children are kept."""
+def cache_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the outputs of probes are kept."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     return tmp_path / "litebert" / "machine.json"
 
@@ -40,45 +40,43 @@ def test_a_child_that_dies_of_an_instruction_decides(
 
 
 @pytest.mark.parametrize(("program", "pays"), [("print(2.0)", True), ("print(0.4)", False), ("1 / 0", False)])
-def test_half_precision_is_chosen_only_where_it_wins_the_race(
+def test_half_precision_is_chosen_only_where_it_is_faster(
     program: str, pays: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runtime, "_advertises", lambda *_: True)
     monkeypatch.setattr(runtime, "probe_matrix_instructions", lambda: True)
-    monkeypatch.setattr(runtime, "_RACE", program)
+    monkeypatch.setattr(runtime, "_SPEED_PROBE", program)
     runtime.probe_bfloat16.cache_clear()
     assert runtime.probe_bfloat16() is pays
     runtime.probe_bfloat16.cache_clear()
 
 
 @pytest.mark.skipif(not Path("/proc/sys/kernel/random/boot_id").exists(), reason="needs Linux")
-def test_a_child_is_asked_once_for_all_processes(
-    notebook: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_probe_runs_once_for_all_processes(cache_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = tmp_path / "log"
     program = f"open({str(log)!r}, 'a').write('x'); print('said')"
 
-    def ask(program: str = program) -> str | None:
-        return runtime._ask_child(program, dict(os.environ))
+    def run(program: str = program) -> str | None:
+        return runtime._run_in_child(program, dict(os.environ))
 
-    assert [ask(), ask(), ask("1 / 0"), ask("1 / 0"), ask()] == ["said", "said", None, None, "said"]
+    assert [run(), run(), run("1 / 0"), run("1 / 0"), run()] == ["said", "said", None, None, "said"]
     assert log.read_text() == "x"
     monkeypatch.setattr(runtime, "_identify_machine", lambda: "another machine")
-    assert [ask(), ask()] == ["said", "said"]
+    assert [run(), run()] == ["said", "said"]
     assert log.read_text() == "xx"
     for damage in ("", "[]", '{"machine": "another machine"}', '{"machine": "another machine", "answers": 3}'):
-        notebook.write_text(damage)
-        assert ask() == "said"
+        cache_file.write_text(damage)
+        assert run() == "said"
     monkeypatch.setattr(runtime, "_identify_machine", lambda: None)
-    notebook.unlink()
-    assert ask() == "said"
-    assert not notebook.exists()
+    cache_file.unlink()
+    assert run() == "said"
+    assert not cache_file.exists()
 
 
-def test_a_child_is_asked_where_nothing_can_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_probe_runs_where_nothing_can_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null")
-    assert runtime._ask_child("print(1)", dict(os.environ)) == "1"
+    assert runtime._run_in_child("print(1)", dict(os.environ)) == "1"
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # nobody knows where that is
-    assert runtime._ask_child("print(1)", dict(os.environ)) == "1"
+    assert runtime._run_in_child("print(1)", dict(os.environ)) == "1"
     assert not Path("~").exists()

@@ -1,6 +1,6 @@
-"""`Batch`: the contract between the rooms that make examples and the model that learns from them.
+"""`Batch`: what passes from the rooms that make examples to the model.
 
-`corpus` and `tasks` build it, `model` consumes it, and neither knows more of the other than this.
+`corpus` and `tasks` build batches, `model` takes them; they know nothing else of each other.
 """
 
 from dataclasses import dataclass, fields, replace
@@ -12,14 +12,14 @@ from torch import Tensor
 __all__ = ["NO_LABEL", "Batch"]
 
 NO_LABEL = -100
-"""The label of a place that has none; losses pass over it."""
+"""The label of a position that has none; losses ignore it."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows of token ids, and what is asked about them. Only `input_ids` is always there.
+    """Token ids and the targets that belong to them. Only `input_ids` is always there.
 
-    Of a multiple choice, a row is an option: ids, mask and types are (batch, options, tokens).
+    In a multiple choice each option is a row: ids, mask and types are (batch, options, tokens).
     """
 
     input_ids: Tensor  # (batch, tokens)
@@ -28,21 +28,21 @@ class Batch:
     sequence_ids: Tensor | None = None  # (batch, tokens): packed rows, sequences numbered from 1, padding 0
     sequence_starts: Tensor | None = None  # (batch, k): where the packed sequences begin, padded with -1
     masked_positions: Tensor | None = None  # (batch, k): positions to predict, padded with -1
-    masked_labels: Tensor | None = None  # (batch, k): the words that stood there, padded with NO_LABEL
+    masked_labels: Tensor | None = None  # (batch, k): the tokens that stood there, padded with NO_LABEL
     sentence_labels: Tensor | None = None  # (batch,) or (batch, k): 0 in order, 1 swapped, NO_LABEL
-    labels: Tensor | None = None  # (batch,) classes or scores, (batch, classes) yes or no, (batch, tokens) tags
+    labels: Tensor | None = None  # (batch,) classes or numbers, (batch, classes) 0 or 1, (batch, tokens) tags
     start_positions: Tensor | None = None  # (batch,): the first token of the answer, 0 if there is none, NO_LABEL
     end_positions: Tensor | None = None  # (batch,): the last one
     answer_mask: Tensor | None = None  # (batch, tokens): 1 where an answer may begin or end
 
     def inputs(self) -> dict[str, Tensor]:
         """The tensors that a model takes, by the names of its arguments."""
-        answers = ("masked_labels", "sentence_labels", "labels", "end_positions")
-        given = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in answers}
+        targets = ("masked_labels", "sentence_labels", "labels", "end_positions")
+        given = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in targets}
         return {name: tensor for name, tensor in given.items() if tensor is not None}
 
     def token_labels(self) -> Tensor:
-        """The masked words as transformers takes them: (batch, tokens), NO_LABEL where nothing is asked."""
+        """The masked tokens in the form of transformers: (batch, tokens), NO_LABEL at all other positions."""
         assert self.masked_positions is not None
         assert self.masked_labels is not None
         labels = torch.full_like(self.input_ids, NO_LABEL)

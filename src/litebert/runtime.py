@@ -1,6 +1,6 @@
-"""The machine: what it really has, and how to make the best of it.
+"""The machine: what it really has, and how to use it well.
 
-Call `prepare_process()` before torch is imported: it is the only place that changes the process as a whole.
+Call `prepare_process()` before torch is imported: nothing else changes the process as a whole.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 _PROBE = "import torch; x = torch.ones(64, 64, dtype=torch.bfloat16); (x @ x).sum().item()"
-_RACE = """
+_SPEED_PROBE = """
 import time, torch
 def seconds(dtype):
     x = torch.ones(1024, 1024, dtype=dtype)
@@ -76,58 +76,58 @@ def available_memory() -> int:
 def probe_matrix_instructions() -> bool:
     """Say whether a bf16 matrix product survives here, by trying it in a child process.
 
-    Some virtual machines advertise AMX, and executing it kills the process: better a child than us.
+    Some virtual machines advertise AMX, but executing it kills the process, so a child process tries it.
     """
     if not _advertises("amx_tile", "amx_bf16", "amx_int8"):
         return True  # oneDNN will not pick what the CPU does not claim to have
     environment = {name: value for name, value in os.environ.items() if name != "ONEDNN_MAX_CPU_ISA"}
-    return _ask_child(_PROBE, environment) is not None
+    return _run_in_child(_PROBE, environment) is not None
 
 
 @functools.cache
 def probe_bfloat16() -> bool:
-    """Say whether bf16 products survive here and are clearly faster than fp32, by a race in a child process.
+    """Say whether bf16 products survive here and are clearly faster than fp32, by timing both in a child process.
 
-    Many CPUs have bf16 only by name: they compute it at a fraction of the speed of fp32, or die of it.
+    Many CPUs have bf16 only by name: they compute it at a fraction of the speed of fp32, or crash.
     """
     if not _advertises("avx512_bf16", "amx_bf16"):
         return False
     environment = dict(os.environ) if probe_matrix_instructions() else {**os.environ, "ONEDNN_MAX_CPU_ISA": _SAFE_ISA}
     with contextlib.suppress(ValueError):
-        return float(_ask_child(_RACE, environment) or 0) > _WORTH_IT
+        return float(_run_in_child(_SPEED_PROBE, environment) or 0) > _WORTH_IT
     return False
 
 
-def _ask_child(program: str, environment: dict[str, str]) -> str | None:
+def _run_in_child(program: str, environment: dict[str, str]) -> str | None:
     """What a program prints in a process of its own, or None if it dies.
 
-    Importing torch takes that process seconds, so its answer is kept until the machine starts anew.
+    Importing torch takes that process seconds, so its output is cached until the machine restarts.
     """
-    notebook = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "litebert", "machine.json")
-    question = hashlib.sha256(program.encode()).hexdigest()
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "litebert", "machine.json")
+    key = hashlib.sha256(program.encode()).hexdigest()
     machine, answers = _identify_machine(), {}
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        notes = json.loads(notebook.read_text(encoding="utf-8"))
+        notes = json.loads(cache.read_text(encoding="utf-8"))
         answers = dict(notes["answers"]) if notes["machine"] == machine else {}
-        if question in answers:
-            return None if answers[question] is None else str(answers[question])
+        if key in answers:
+            return None if answers[key] is None else str(answers[key])
     try:
         child = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, timeout=120)
     except (OSError, subprocess.TimeoutExpired):
-        return None  # this says nothing about the next time
+        return None  # says nothing about the next time
     answer = None if child.returncode else child.stdout.decode(errors="replace").strip()
-    if machine is not None and notebook.is_absolute():  # it is not where nobody has a home
+    if machine is not None and cache.is_absolute():  # it is not where there is no home folder
         with contextlib.suppress(OSError):
-            notebook.parent.mkdir(parents=True, exist_ok=True)
-            draft = notebook.with_name(f".machine-{os.getpid()}.json")
-            notes = {"machine": machine, "answers": {**answers, question: answer}}
+            cache.parent.mkdir(parents=True, exist_ok=True)
+            draft = cache.with_name(f".machine-{os.getpid()}.json")
+            notes = {"machine": machine, "answers": {**answers, key: answer}}
             draft.write_text(json.dumps(notes), encoding="utf-8")
-            draft.replace(notebook)
+            draft.replace(cache)
     return answer
 
 
 def _identify_machine() -> str | None:
-    """Changes when the machine starts anew, or has another CPU or torch; None where that cannot be seen."""
+    """A text that changes when the machine restarts, or has another CPU or torch; None where that cannot be seen."""
     try:
         start = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
         torch = importlib.metadata.version("torch")
@@ -153,7 +153,7 @@ def describe_machine() -> dict[str, str | int]:
 
 
 def prepare_process() -> None:
-    """Make this process fit for heavy work: keep freed memory, and never let oneDNN touch broken instructions."""
+    """Prepare this process for heavy work: keep freed memory, and keep oneDNN from broken instructions."""
     keep_freed_memory()
     if "ONEDNN_MAX_CPU_ISA" not in os.environ and not probe_matrix_instructions():
         os.environ["ONEDNN_MAX_CPU_ISA"] = _SAFE_ISA

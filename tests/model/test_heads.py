@@ -39,7 +39,7 @@ def test_answerable_spans() -> None:
     assert likely[:, :, 0].all()
     assert (beam.ends < lengths[:, None, None])[likely].all()
     assert (beam.ends >= beam.starts[:, :, None])[likely].all()
-    # The beam's first start with its ends is what a call with that start as the gold one says of places from it on.
+    # The beam's first start with its ends is what a call with that start as the gold one says of positions from it on.
     given = model(**inputs, start_positions=beam.starts[:, 0])
     assert given.beam is None
     is_before = torch.arange(given.end_logits.shape[1]) < beam.starts[:, :1]
@@ -54,7 +54,7 @@ def test_answer_mask_restricts_spans() -> None:
     model = Model(config, "answerable-question-answering").eval()
     inputs = small_inputs(config)
     allowed = torch.zeros_like(inputs["input_ids"])
-    allowed[:, 4:7] = 1  # fewer places than the beam is wide
+    allowed[:, 4:7] = 1  # fewer positions than the beam is wide
     output = model(**inputs, answer_mask=allowed)
     likely = output.beam.start_log_probs > -1e9
     assert likely.sum(1).tolist() == [3, 3, 3]

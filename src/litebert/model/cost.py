@@ -1,7 +1,7 @@
 """What a model costs, by arithmetic alone: parameters, floating-point operations, bytes. Nothing is run or allocated.
 
-The counts are those of the modules (a test compares them), the bytes of activations those of `stack.py` (another
-test compares them with the measured peak).
+The counts are those of the modules (a test compares them). The bytes of activations are those of `lean/stack.py`
+(another test compares them with the measured peak).
 """
 
 from dataclasses import dataclass
@@ -71,7 +71,7 @@ def forward_flops(config: ModelConfig, length: int, kept: int | None = None, dep
     of layers that run (the model's own, if None).
     """
     h, f = config.hidden_size, config.intermediate_size
-    per_query = 4 * h * h + 4 * h * f + 4 * length * h  # query and output maps, feed-forward, scores and mixing
+    per_query = 4 * h * h + 4 * h * f + 4 * length * h  # query and output maps, feed-forward, attention scores and sums
     per_token = 4 * h * h  # key and value maps
     num_passes = len(layer_plan(config, depth))
     queries = num_passes if kept is None else num_passes - 1 + kept / length
@@ -120,17 +120,17 @@ def training_memory(config: ModelConfig, batch: int, length: int, recompute: boo
 
 
 def _peak_activations(config: ModelConfig, batch: int, length: int, recompute: bool) -> int:
-    """Numbers held at the worst moment: in the word head, or in the backward pass of the last full layer."""
+    """Numbers held at the peak: in the masked-LM head, or in the backward pass of the last full layer."""
     tokens, predicted = batch * length, round(batch * length * MASKED_SHARE)
     num_passes = len(layer_plan(config))
-    asking = predicted + batch  # rows of the last layer
+    kept = predicted + batch  # rows of the last layer
     full = tokens * _kept_per_token(config, length)
-    last = asking * _kept_per_token(config, length) + 2 * tokens * config.hidden_size
+    last = kept * _kept_per_token(config, length) + 2 * tokens * config.hidden_size
     inputs = tokens * config.hidden_size
     before_last = (num_passes - 1) * (inputs if recompute else full)
     embeddings = 3 * tokens * config.embedding_size + inputs
-    words = predicted * 3 * config.vocab_size  # scores, their log-softmax, its gradient
-    in_head = before_last + (inputs if recompute else last) + words
+    predictions = predicted * 3 * config.vocab_size  # logits, their log-softmax, its gradient
+    in_head = before_last + (inputs if recompute else last) + predictions
     wide = tokens * (3 * config.intermediate_size + 3 * config.hidden_size)  # temporaries of one layer's gradient
     in_layer = before_last + (full if recompute else 0) + (wide if num_passes > 1 else 0)
     return embeddings + max(in_head, in_layer)

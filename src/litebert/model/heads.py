@@ -63,9 +63,9 @@ class MaskedLMHead(nn.Module):
         self.norm = nn.LayerNorm(config.embedding_size, eps=config.layer_norm_eps)
         self.bias = nn.Parameter(torch.zeros(config.vocab_size))
 
-    def forward(self, hidden: Tensor, words: Tensor) -> Tensor:
+    def forward(self, hidden: Tensor, word_table: Tensor) -> Tensor:
         """(…, H) and the word table (vocabulary, E) → (…, vocabulary)."""
-        return F.linear(self.norm(self.activation(self.dense(hidden))), words, self.bias)
+        return F.linear(self.norm(self.activation(self.dense(hidden))), word_table, self.bias)
 
 
 class ClassificationHead(nn.Module):

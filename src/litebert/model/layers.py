@@ -1,6 +1,6 @@
 """The parts of an encoder, in the order in which data passes them: embeddings, self-attention, feed-forward.
 
-Read this file first, then `encoder.py`, which walks over these parts, then `heads.py` and `model.py`. Names of sizes:
+Read this file first, then `encoder.py`, which runs these parts, then `heads.py` and `model.py`. Names of sizes:
 E is the embedding size, H the hidden size. All blocks are post-LN: residual first, LayerNorm after it.
 """
 
@@ -149,12 +149,12 @@ class SelfAttention(nn.Module):
         With `keep` only those positions make queries; all tokens still make keys and values.
         """
         if keep is None:
-            asking = hidden
+            residual = hidden
             query, key, value = self.qkv(hidden).chunk(3, dim=-1)
         else:
             size = hidden.shape[2]
-            asking = gather_positions(hidden, keep)
-            query = F.linear(asking, self.qkv.weight[:size], self.qkv.bias[:size])
+            residual = gather_positions(hidden, keep)
+            query = F.linear(residual, self.qkv.weight[:size], self.qkv.bias[:size])
             key, value = F.linear(hidden, self.qkv.weight[size:], self.qkv.bias[size:]).chunk(2, dim=-1)
         attended = F.scaled_dot_product_attention(
             self._split(query),
@@ -164,7 +164,7 @@ class SelfAttention(nn.Module):
             dropout_p=self.attention_dropout if self.training else 0.0,
         )  # (batch, heads, tokens or k, H / heads)
         attended = self.output(attended.transpose(1, 2).flatten(2))  # (batch, tokens or k, H)
-        return self.norm(asking + F.dropout(attended, self.hidden_dropout, self.training))  # type: ignore[no-any-return]
+        return self.norm(residual + F.dropout(attended, self.hidden_dropout, self.training))  # type: ignore[no-any-return]
 
     def _split(self, states: Tensor) -> Tensor:
         """(batch, tokens, H) → (batch, heads, tokens, H / heads), as a view."""

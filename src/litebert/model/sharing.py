@@ -1,7 +1,7 @@
 """Which layer uses which weights: the paper's cross-layer sharing, as data.
 
-An encoder keeps a list of attention blocks and a list of feed-forward blocks and walks a plan of index pairs.
-Every sharing strategy is one line below; no other module knows about them.
+An encoder keeps a list of attention blocks and a list of feed-forward blocks. A plan of index pairs says which two
+blocks each layer uses. Every sharing strategy of the paper is one line below; no other module knows about them.
 """
 
 from litebert.config import ModelConfig
@@ -10,13 +10,14 @@ from litebert.errors import RequestError
 __all__ = ["LayerPlan", "block_counts", "layer_plan", "max_depth"]
 
 LayerPlan = list[tuple[int, int]]
-"""For each pass through the stack: (index of the attention block, index of the feed-forward block)."""
+"""For each layer that runs: (index of the attention block, index of the feed-forward block)."""
 
 
 def layer_plan(config: ModelConfig, depth: int | None = None) -> LayerPlan:
-    """Say which attention block and which feed-forward block each pass uses.
+    """Say which attention block and which feed-forward block each layer uses.
 
-    `depth` runs the same weights at another number of layers; how far it may go is `max_depth`.
+    `depth` runs the same weights at another number of layers, up to `max_depth`. ALBERT ("all") runs one layer again
+    and again; BERT ("none") has its own weights in every layer.
 
     >>> layer_plan(ModelConfig(num_layers=3, sharing="attention"))
     [(0, 0), (0, 1), (0, 2)]

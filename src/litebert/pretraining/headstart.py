@@ -64,9 +64,9 @@ def _look_at_neighbours(block: SelfAttention, inward: Tensor, waves: Tensor) -> 
         query, key = torch.zeros(size, inward.shape[1]), torch.zeros(size, inward.shape[1])
         for wave in range(used):
             sine, cosine = math.sin(waves[wave] * offset), math.cos(waves[wave] * offset)
-            place = slice(2 * wave, 2 * wave + 2)
-            key[place, place] = torch.eye(2)
-            query[place, place] = torch.tensor([[cosine, sine], [-sine, cosine]])
+            pair = slice(2 * wave, 2 * wave + 2)  # sine and cosine
+            key[pair, pair] = torch.eye(2)
+            query[pair, pair] = torch.tensor([[cosine, sine], [-sine, cosine]])
         rows = slice(head * size, (head + 1) * size)
         block.qkv.weight[:hidden_size][rows] = scale * query @ inward.T
         block.qkv.weight[hidden_size : 2 * hidden_size][rows] = scale * key @ inward.T

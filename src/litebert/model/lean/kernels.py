@@ -1,4 +1,4 @@
-"""The element-wise work of a layer, each piece one plain expression.
+"""The element-wise work of a layer, each function one plain expression.
 
 Between two matrix products a layer only adds, scales, normalises and squashes. Run eagerly, each step is a pass over
 memory; compiled (`use_compiled(True)`, where a C++ compiler exists) each function below is a single pass. Both give

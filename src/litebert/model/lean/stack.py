@@ -1,12 +1,12 @@
-"""The walk over shared layers with its backward pass written out.
+"""The layers of an encoder with their backward pass written out.
 
-Autograd treats a block that is used twelve times as twelve strangers: each use makes a full-size weight gradient that
-is then added to the others, and keeps every intermediate. Written out, the gradient products accumulate straight into
-one buffer per shared matrix, the activation is computed again instead of kept, and the wide temporaries die at once:
-less memory and more speed, with the same numbers. `Encoder` takes this path for training on a CPU in fp32 without
-dropout, and the plain modules everywhere else; tests hold the two equal.
+Where a block is used twelve times, autograd makes twelve full-size weight gradients, adds them up, and keeps every
+intermediate. Here the gradients accumulate in one buffer per shared matrix, the activation is computed again instead of
+kept, and wide temporaries are freed at once: less memory and more speed, with the same numbers. `Encoder` takes this
+path for training on a CPU in fp32 without dropout, and the plain modules everywhere else. Tests hold the two equal.
 
-Inside, tokens of all sequences are rows of one matrix: (batch·tokens, hidden).
+To learn how the model works, read `layers.py` instead. Inside this file, tokens of all sequences are rows of one
+matrix: (batch·tokens, H).
 """
 
 from collections.abc import Sequence
@@ -59,7 +59,7 @@ class LayerWeights(NamedTuple):
 
 @dataclass(frozen=True)
 class Geometry:
-    """What every layer of a walk has in common."""
+    """What all layers of a call have in common."""
 
     batch: int
     num_heads: int
@@ -79,7 +79,7 @@ class Saved(NamedTuple):
     """What one layer keeps for its backward pass."""
 
     inputs: Tensor
-    rows: Tensor | None  # the rows of `inputs` that asked, None for all
+    rows: Tensor | None  # the rows of `inputs` that make queries, None for all
     heads: "DenseAttention | BlockAttention"
     attended: Tensor
     attention_norm: Normed
@@ -89,7 +89,7 @@ class Saved(NamedTuple):
 
 
 def can_run_lean(encoder: "Encoder", hidden: Tensor) -> bool:
-    """Say whether this call trains all blocks on a CPU in fp32 without dropout, and nobody listens in by hooks."""
+    """Say whether this call trains all blocks on a CPU in fp32 without dropout, and no hooks are registered."""
     config = encoder.config
     if not (torch.is_grad_enabled() and hidden.device.type == "cpu" and hidden.dtype == torch.float32):
         return False
@@ -103,8 +103,8 @@ def can_run_lean(encoder: "Encoder", hidden: Tensor) -> bool:
         return False
     blocks = [*encoder.attention, *encoder.feed_forward]
     hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-    heard = any(getattr(module, name) for block in blocks for module in block.modules() for name in hooks)
-    return not heard and all(weight.requires_grad for block in blocks for weight in block.parameters())
+    has_hooks = any(getattr(module, name) for block in blocks for module in block.modules() for name in hooks)
+    return not has_hooks and all(weight.requires_grad for block in blocks for weight in block.parameters())
 
 
 def run_lean(encoder: "Encoder", hidden: Tensor, bias: Tensor | None, plan: LayerPlan, keep: Tensor | None) -> Tensor:
@@ -115,8 +115,8 @@ def run_lean(encoder: "Encoder", hidden: Tensor, bias: Tensor | None, plan: Laye
     num_attention, num_feed_forward = 1 + max(a for a, _ in plan), 1 + max(f for _, f in plan)
     blocks = [*encoder.attention[:num_attention], *encoder.feed_forward[:num_feed_forward]]
     weights = [tensor for block in blocks for tensor in _tensors(block)]
-    walk = Walk(geometry, plan, num_attention, bias, keep, encoder.recompute)
-    output: Tensor = _WalkFunction.apply(walk, hidden.reshape(-1, size), *weights)  # type: ignore[no-untyped-call]
+    call = LeanCall(geometry, plan, num_attention, bias, keep, encoder.recompute)
+    output: Tensor = _LeanLayers.apply(call, hidden.reshape(-1, size), *weights)  # type: ignore[no-untyped-call]
     return output.view(batch, -1, size)
 
 
@@ -127,8 +127,8 @@ def _tensors(block: nn.Module) -> list[Tensor]:
 
 
 @dataclass(frozen=True)
-class Walk:
-    """One call's plan, masks and wishes."""
+class LeanCall:
+    """What one call of the encoder needs beside weights and states."""
 
     geometry: Geometry
     plan: LayerPlan
@@ -148,15 +148,15 @@ class Walk:
         return self.keep if layer == len(self.plan) - 1 else None
 
 
-class _WalkFunction(torch.autograd.Function):
+class _LeanLayers(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, walk: Walk, states: Tensor, *weights: Tensor) -> Tensor:
-        ctx.walk, ctx.layers = walk, []
+    def forward(ctx: Any, call: LeanCall, states: Tensor, *weights: Tensor) -> Tensor:
+        ctx.call, ctx.layers = call, []
         states, bare = states.detach(), [weight.detach() for weight in weights]  # a compiler asks about gradients
-        for index, layer in enumerate(walk.layers(bare)):
+        for index, layer in enumerate(call.layers(bare)):
             inputs = states
-            states, saved = forward_layer(inputs, layer, walk.geometry, walk.bias, walk.kept_at(index))
-            ctx.layers.append(inputs if walk.recompute else saved)
+            states, saved = forward_layer(inputs, layer, call.geometry, call.bias, call.kept_at(index))
+            ctx.layers.append(inputs if call.recompute else saved)
             del saved
         ctx.save_for_backward(*weights)
         return states
@@ -164,17 +164,17 @@ class _WalkFunction(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        walk, weights = ctx.walk, ctx.saved_tensors
-        if len(ctx.layers) != len(walk.plan):
+        call, weights = ctx.call, ctx.saved_tensors
+        if len(ctx.layers) != len(call.plan):
             raise RuntimeError("the activations of this step are already used up: run the model again")
         gradients = [torch.zeros_like(weight) for weight in weights]
         grad = grad.contiguous()
-        layers, totals = walk.layers(weights), walk.layers(gradients)
+        layers, totals = call.layers(weights), call.layers(gradients)
         for index in reversed(range(len(layers))):
             saved = ctx.layers.pop()
-            if walk.recompute:
-                saved = forward_layer(saved, layers[index], walk.geometry, walk.bias, walk.kept_at(index))[1]
-            grad = backward_layer(grad, saved, layers[index], totals[index], walk.geometry)
+            if call.recompute:
+                saved = forward_layer(saved, layers[index], call.geometry, call.bias, call.kept_at(index))[1]
+            grad = backward_layer(grad, saved, layers[index], totals[index], call.geometry)
             del saved
         return (None, grad, *gradients)
 
@@ -186,20 +186,20 @@ def forward_layer(
     batch, num_heads, size = geometry.batch, geometry.num_heads, inputs.shape[1]
     qkv = weights.qkv
     if keep is None:
-        rows, asking = None, inputs
+        rows, residual = None, inputs
         query, key, value = split_heads(inputs @ qkv.weight.T, qkv.bias, 3, batch, num_heads)
     else:
         tokens = inputs.shape[0] // batch
         rows = (keep + tokens * torch.arange(batch)[:, None]).flatten()
-        asking = inputs[rows]
-        (query,) = split_heads(asking @ qkv.weight[:size].T, qkv.bias[:size], 1, batch, num_heads)
+        residual = inputs[rows]
+        (query,) = split_heads(residual @ qkv.weight[:size].T, qkv.bias[:size], 1, batch, num_heads)
         key, value = split_heads(inputs @ qkv.weight[size:].T, qkv.bias[size:], 2, batch, num_heads)
         if bias is not None and bias.shape[2] > 1:
             bias = gather_positions(bias[:, 0], keep)[:, None]
     kind = DenseAttention if key.shape[1] <= LONGEST_DENSE_ATTENTION else BlockAttention
     heads, attended = kind.attend(query, key, value, bias, batch)
     total, middle, *statistics = add_norm(
-        attended @ weights.output.weight.T, weights.output.bias, asking, *weights.attention_norm, geometry.eps
+        attended @ weights.output.weight.T, weights.output.bias, residual, *weights.attention_norm, geometry.eps
     )
     attention_norm = Normed(total, *statistics)
     raised = middle @ weights.up.weight.T
@@ -299,7 +299,7 @@ class BlockAttention(NamedTuple):
     def attend(
         cls, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, batch: int
     ) -> "tuple[BlockAttention, Tensor]":
-        """Run SDPA in a small graph of its own, to be walked back in `backward`."""
+        """Run SDPA in a small graph of its own, for `backward`."""
         with torch.enable_grad():
             query, key, value = (
                 part.view(batch, -1, *part.shape[1:]).detach().requires_grad_() for part in (query, key, value)
