@@ -4,11 +4,15 @@ Each carries one sentence that says what is wrong and what to do. The command li
 with 1; a traceback is for `--debug`.
 """
 
-__all__ = ["FolderError", "LitebertError", "RequestError"]
+__all__ = ["DataError", "FolderError", "LitebertError", "RequestError"]
 
 
 class LitebertError(Exception):
     """Anything that a user can mend; its text is one sentence that says how."""
+
+
+class DataError(LitebertError):
+    """A file of data, or a record of it, that cannot be used; the sentence names file and line."""
 
 
 class FolderError(LitebertError):

@@ -180,11 +180,15 @@ def test_null_odds_from_rows_or_from_a_second_file(tmp_path: Path) -> None:
         ("p.tsv", "a\tgood\nb\nc\tbad\n", r"p\.tsv, line 2, has 1 columns instead of 2"),
         ("p.tsv", "a\tgood\t1\nb\tgood\t2\n", r"p\.tsv, line 1, must name the columns"),
         ("p.csv", 'a,"go\nod"\nb,ugly,1\n', r"p\.csv, line 3, has 3 columns"),
-        ("p.csv", 'a,good\nb,"bad\n', r"p\.csv, line 2, cannot be read as CSV"),
+        ("p.csv", 'a,good\nb,"bad\n', r"p\.csv, line 2, opens a quote that is never closed"),
         ("p.txt", "good\nbad\n", r"p\.txt holds 2 predictions without ids for 3 examples"),
         ("p.tsv", "", r"p\.tsv holds 0 predictions"),
-        ("p.jsonl", '{"id": "a", "prediction": "bad"}\n{"id": "b", "prediction": \n', r"p\.jsonl, line 2, is not JSON"),
-        ("p.jsonl", '{"id": "a", "prediction": "bad"}\n["b", "bad"]\n', r"p\.jsonl, line 2, must be a JSON object"),
+        (
+            "p.jsonl",
+            '{"id": "a", "prediction": "bad"}\n{"id": "b", "prediction": \n',
+            r"p\.jsonl, line 2, is not valid JSON",
+        ),
+        ("p.jsonl", '{"id": "a", "prediction": "bad"}\n["b", "bad"]\n', r"p\.jsonl, line 2, is a list, no JSON object"),
         ("p.jsonl", '{"id": "a", "guess": "bad"}\n', r"p\.jsonl, line 1, has no key 'prediction'"),
         (
             "p.jsonl",
@@ -193,7 +197,7 @@ def test_null_odds_from_rows_or_from_a_second_file(tmp_path: Path) -> None:
         ),
         ("p.jsonl", '{"prediction": true}\n' * 3, r"line 1, predicts 'True', where the name of a label must stand"),
         ("p.json", "[1, 2]", r"p\.json must hold one JSON object"),
-        ("p.json", '{"a": "bad"}\n{"b": "bad"}', r"p\.json is not JSON .*\.jsonl"),
+        ("p.json", '{"a": "bad"}\n{"b": "bad"}', r"p\.json is not valid JSON .*\.jsonl"),
         ("p.xml", "<a/>", r"p\.xml must end in \.jsonl"),
     ],
 )
@@ -224,7 +228,7 @@ def test_bad_values(tmp_path: Path, task: Task, examples: list[Example], text: s
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(LitebertError, match="is missing"):
+    with pytest.raises(LitebertError, match="cannot be read"):
         read_predictions(SENTIMENT, TEXTS, tmp_path / "none.tsv")
     (tmp_path / "latin.tsv").write_bytes(b"a\tgut\xe9\n")
     with pytest.raises(LitebertError, match="UTF-8"):

@@ -103,5 +103,5 @@ def test_what_is_installed_here() -> None:
 def test_it_is_a_source_like_any_other() -> None:
     reader = Reader(find_sources(["builtin:documentation"]))
     document = next(iter(reader))
-    assert document.place.startswith("builtin:documentation, topic ")
+    assert document.location.startswith("builtin:documentation, topic ")
     assert reader.bytes_total is None

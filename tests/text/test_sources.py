@@ -88,7 +88,7 @@ def test_parts_make_up_the_document(tmp_path: Path, text: str, limit: int) -> No
         assert "".join(part.text for part in parts) == text
         assert [part.part for part in parts] == list(range(len(parts)))
         assert all(len(part.text) <= limit for part in parts)
-        assert len({part.place for part in parts}) == 1
+        assert len({part.location for part in parts}) == 1
 
 
 def test_parts_end_after_white_space(tmp_path: Path) -> None:
@@ -113,9 +113,14 @@ def test_line_ends_and_byte_order_marks(tmp_path: Path, end: str) -> None:
 
 
 def test_columns(tmp_path: Path) -> None:
-    rows = [{"text": ["a", "b"]}, {"body": "c"}, {"text": ""}, {"text": [], "body": "hidden"}, {"text": "\0d\ud83d"}]
+    rows = [{"text": ["a", "b"]}, {"body": "c"}, {"text": ""}, {"text": [], "body": "e"}, {"text": "\0d\ud83d"}]
+    rows += [{"text": "f", "body": "g"}, {"text": None, "body": "h"}]
     file = write(tmp_path / "a.jsonl", "\n".join(map(json.dumps, rows)).encode())
-    assert read(file, columns=("text", "body")) == ["a\n\nb", "c", "\0d\ufffd"]
+    assert read(file, columns=("text", "body")) == ["a\n\nb", "c", "e", "\0d\ufffd", "f\n\ng", "h"]
+    assert read(file, columns=("body", "text"))[-2:] == ["g\n\nf", "h"]
+    table = write(tmp_path / "two.csv", b"Title,n,body\na,1,b\n,2,c\n")
+    assert read(table, columns=("title", "subtitle", "body")) == ["a\n\nb", "c"]
+    assert read(table, columns=("3",)) == ["b", "c"]
     assert read(write(tmp_path / "a.parquet", as_parquet([["a", "b"], ["c"]]))) == ["a\n\nb", "c"]
     assert read(write(tmp_path / "one.json", b'{\n "text": "a"\n}')) == ["a"]
     assert read(write(tmp_path / "nul.csv", b"text\na\0b\n")) == ["a\0b"]
@@ -141,13 +146,13 @@ def test_columns(tmp_path: Path) -> None:
         ("a.jsonl", b'"x"\n{"text": null}\n"y"', "line 2, holds nothing"),
         ("a.jsonl", b'"x"\n{"text": {}}\n"y"', "line 2, holds an object"),
         ("a.jsonl", b'"x"\n' + b"[" * 100_000 + b'\n"y"', "line 2, is not valid JSON (nested too deeply"),
-        ("a.jsonl", b'"x"\n"' + b"z" * 300_000 + b'"\n"y"', "line 2, is longer than a record may be"),
+        ("a.jsonl", b'"x"\n"' + b"z" * 300_000 + b'"\n"y"', "line 2, is longer than 200,000 bytes: split it"),
         ("a.json", b'["x", {"text": "\xff"}, "y"]', "record 2, is not UTF-8"),
         ("a.json", b'["x", 12.5, "y"]', "record 2, holds a value of type float"),
-        ("a.csv", b"n,text\n1,x\n2\n3,y", "record 2, has 1 fields, and the text should be in field 2"),
-        ("a.csv", b"n,text\n1,x\n2,\xff\n3,y", "record 2, is not UTF-8"),
-        ("a.csv", b"text\nx\n" + b"z" * 300_000 + b"\ny", "record 2, is longer"),
-        ("a.tsv", b"n\ttext\n1\tx\n2\n3\ty", "record 2, has 1 fields"),
+        ("a.csv", b"n,text\n1,x\n2\n3,y", "line 3, has 1 cell instead of 2"),
+        ("a.csv", b"n,text\n1,x\n2,\xff\n3,y", "line 3, is not UTF-8"),
+        ("a.csv", b"text\nx\n" + b"z" * 300_000 + b"\ny", "line 3, is longer"),
+        ("a.tsv", b"n\ttext\n1\tx\n2\n3\ty", "line 3, has 1 cell instead of 2"),
         ("a.txt", b"x\n\nbad\n\xe9t\xe9\nbad\n\ny", "line 4, is not UTF-8"),
         ("a.parquet", as_parquet(["x", None, "y"]), "record 2, holds nothing"),
     ],
@@ -173,7 +178,7 @@ LINES = "".join(f'"{i} {os.urandom(40).hex()}"\n' for i in range(20_000)).encode
         ("bits.jsonl.gz", gzip.compress(LINES)[:-8] + bytes(8), "is truncated or damaged ("),
         ("no.jsonl.zst", LINES, "or no zstd file"),
         ("no.jsonl.gz", LINES, "is not a gzip file"),
-        ("empty.jsonl.gz", b"", "is truncated or damaged after 0 records"),
+        ("empty.jsonl.gz", b"", "is truncated or damaged: get the file again"),
         ("no.parquet", LINES, "or no Parquet file"),
         ("cut.parquet", as_parquet(["a"] * 9)[:-20], "is truncated or damaged"),
         ("cut.json", b'["a", "b', "is not valid JSON (Unterminated"),
@@ -244,7 +249,7 @@ def test_a_file_that_is_gone_by_the_time_it_is_read(tmp_path: Path) -> None:
     file = write(tmp_path / "a.txt", b"x")
     reader = Reader(find_sources([str(file)]))
     file.unlink()
-    with pytest.raises(LitebertError, match=r"a\.txt cannot be read \(No such file or directory\): check that"):
+    with pytest.raises(LitebertError, match=r"a\.txt cannot be read \(No such file or directory\): check its name"):
         list(reader)
 
 

@@ -186,20 +186,10 @@ def _open(name: str) -> "Tokenizer":
 def _lines(file: Path | None) -> Iterator[str]:
     """Lines of a file or of standard input, one after the other as they come."""
     from litebert.errors import RequestError
-    from litebert.text.lines import cut_between_characters, split_lines
+    from litebert.text.records import RecordReader
 
-    source = "standard input" if file is None else str(file)
     if file is None and sys.stdin is None:
         raise RequestError("standard input is closed: name a file")
-    try:
-        with contextlib.nullcontext(sys.stdin.buffer) if file is None else file.open("rb") as stream:
-            blocks = iter(lambda: stream.read1(1 << 16), b"")  # type: ignore[union-attr]
-            for number, line in enumerate(split_lines(cut_between_characters(blocks), _LONGEST_LINE), 1):
-                if line is None:
-                    raise RequestError(f"{source}, line {number}, is longer than {_LONGEST_LINE:,} bytes: split it")
-                try:
-                    yield line.decode("utf-8").rstrip("\r\n")
-                except UnicodeDecodeError:
-                    raise RequestError(f"{source}, line {number}, is not UTF-8: convert it first") from None
-    except OSError as error:
-        raise RequestError(f"{source} cannot be read ({error.strerror}): check its name") from None
+    source, name = (sys.stdin.buffer, "standard input") if file is None else (file, str(file))
+    reader = RecordReader(source, name=name, skip_bad=None, max_record_bytes=_LONGEST_LINE)
+    return (line for _, line in reader.lines())

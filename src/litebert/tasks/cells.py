@@ -10,9 +10,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NoReturn
 
 from litebert.errors import RequestError
-from litebert.tasks.records import BadRecordError, WholeFileError, quote, take_text
 from litebert.tasks.task import ChoiceExample, Columns, Example, Kind, TaggedExample, TextExample
 from litebert.text.cleanup import mend
+from litebert.text.records import BadRecordError, WholeFileError, quote, take_text
 
 __all__ = ["Cells", "example_maker", "find_option", "pick_columns", "read_number", "wanted_columns"]
 

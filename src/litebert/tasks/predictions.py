@@ -13,7 +13,6 @@ from typing import Any
 
 from litebert.tasks.cells import find_option
 from litebert.tasks.readers.prediction_files import Row, read_object, read_rows
-from litebert.tasks.records import BadRecordError
 from litebert.tasks.submissions import (
     NULL_ODDS,
     label_separator,
@@ -22,6 +21,7 @@ from litebert.tasks.submissions import (
     write_squad_predictions,
 )
 from litebert.tasks.task import ChoiceExample, Columns, DataError, Example, TaggedExample, Task
+from litebert.text.records import BadRecordError
 
 __all__ = [
     "Predictions",

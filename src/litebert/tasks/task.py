@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from litebert.config import Head, ProblemType
-from litebert.errors import LitebertError
+from litebert.errors import DataError
 
 __all__ = [
     "Answer",
@@ -28,10 +28,6 @@ __all__ = [
 ]
 
 Kind = Literal["classification", "multi-label", "regression", "tagging", "questions", "choice"]
-
-
-class DataError(LitebertError):
-    """A record of a data file that cannot be used; the sentence names file and line."""
 
 
 @dataclass(frozen=True, slots=True)

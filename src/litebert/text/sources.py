@@ -7,36 +7,39 @@ other in bounded memory. What is wrong with a source is said in one sentence tha
 import contextlib
 import difflib
 import glob
-import itertools
-import json
 import logging
 import os
 import re
 import stat
 import sys
-from collections.abc import Iterator, Sequence
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from litebert.errors import LitebertError, RequestError
 from litebert.text import documentation
+from litebert.text.blocks import decode_lines
 from litebert.text.cleanup import mend
-from litebert.text.compression import BLOCK, DECOMPRESS
-from litebert.text.formats import Bad, DamagedError, MissingColumn, ReadOptions, Record, read_records, split_text
+from litebert.text.formats import FORMATS, NOT_UTF8, format_of
+from litebert.text.records import BadRecordError, RecordReader, RecordSource, UnreadableFileError, quote
 
-__all__ = ["Document", "ReadOptions", "Reader", "Source", "find_sources"]
+__all__ = ["Document", "ReadOptions", "Reader", "Source", "find_sources", "guess_name", "split_text"]
 
-_KINDS = {
-    **dict.fromkeys((".txt", ".text", ".md", ".raw", ".tokens"), "text"),
-    **dict.fromkeys((".jsonl", ".ndjson"), "jsonl"),
-    **{suffix: suffix[1:] for suffix in (".json", ".csv", ".tsv", ".parquet")},
-}
-_COMPRESSIONS = {".gz": "gz", ".zst": "zst"}
 _ARCHIVES = {".tar", ".tgz", ".zip", ".bz2", ".xz", ".7z", ".rar"}
-_READABLE = f"{', '.join(_KINDS)}, each also with .gz or .zst"
-_LONGEST_GUESS = 16 << 20
-_SKIP = "or pass --skip-bad to leave such records out and count them"
+_SUFFIXES = [suffix for suffix, format in FORMATS.items() if format != "conll"]
+_READABLE = f"{', '.join(_SUFFIXES)}, each also with .gz or .zst"
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How to read: the columns with text (all that are there are read), bad records, the bounds of memory."""
+
+    columns: tuple[str, ...] = ("text",)
+    skip_bad: bool = False
+    max_record_bytes: int = 256 << 20
+    max_document_chars: int = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class Document:
     """A text, where it comes from, and which part it is of a document that was too long to be given whole."""
 
     text: str
-    place: str
+    location: str
     part: int = 0
 
 
@@ -92,27 +95,21 @@ def find_sources(names: Sequence[str], without: Path | None = None) -> list[Sour
     return found
 
 
-def _format_of(name: str) -> tuple[str | None, str]:
-    """The kind and the compression that a file's name tells; no kind if the suffix is not known."""
-    path = Path(name.lower())
-    compression = _COMPRESSIONS.get(path.suffix, "")
-    return _KINDS.get(path.with_suffix("").suffix if compression else path.suffix), compression
-
-
 def _describe(name: str) -> Source:
     """Describe a file that was named: what is no archive and has no known suffix is text."""
     try:
         status = os.stat(name)
     except (OSError, ValueError) as error:
-        raise RequestError(f"{name} cannot be read ({_reason(error)}){_guess(name)}") from None
+        raise RequestError(f"{name} cannot be read ({_reason(error)}){guess_name(name)}") from None
     if set(Path(name.lower()).suffixes[-2:]) & _ARCHIVES:
         raise RequestError(f"{name} is an archive: unpack it and name the files ({_READABLE})")
-    kind, compression = _format_of(name)
+    kind, compression = format_of(name)
     size = status.st_size if stat.S_ISREG(status.st_mode) else None
-    return Source(name, kind or "text", size, compression)
+    return Source(name, "text" if kind in (None, "conll") else kind, size, compression)
 
 
-def _guess(name: str) -> str:
+def guess_name(name: str) -> str:
+    """End the sentence about a file that is not there: with the name that it may have, if one is near."""
     folder, base = os.path.split(name)
     with contextlib.suppress(OSError, ValueError):
         near = difflib.get_close_matches(base, sorted(os.listdir(folder or ".")), 1)
@@ -141,7 +138,7 @@ def _search_folder(folder: str, without: Path | None) -> list[Source]:
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(files):
             path = os.path.join(parent, name)
-            if not name.startswith(".") and _format_of(name)[0] and os.path.isfile(path):
+            if not name.startswith(".") and format_of(name)[0] not in (None, "conll") and os.path.isfile(path):
                 found.append(_describe(path))
     if not found:
         raise RequestError(f"{folder} holds no file that can be read: the suffixes are {_READABLE}")
@@ -158,8 +155,8 @@ class Reader:
             raise RequestError("there is no column to read: name at least one")
         if self._options.max_document_chars < 1 or self._options.max_record_bytes < 1:
             raise RequestError("documents and records need room: their largest size must be at least 1")
-        self.num_bad = 0
-        self._bytes_before = self._bytes_here = 0
+        self._bytes_before = self._bad_before = 0
+        self._records: RecordReader | None = None
 
     @property
     def bytes_total(self) -> int | None:
@@ -170,117 +167,164 @@ class Reader:
     @property
     def bytes_read(self) -> int:
         """How much of that has been read so far."""
-        return self._bytes_before + self._bytes_here
+        return self._bytes_before + (self._records.bytes_read if self._records else 0)
+
+    @property
+    def num_bad(self) -> int:
+        """How many records have been left out so far."""
+        return self._bad_before + (self._records.num_skipped if self._records else 0)
 
     def __iter__(self) -> Iterator[Document]:
         """Begin from the start."""
-        self.num_bad = self._bytes_before = self._bytes_here = 0
+        self._bytes_before = self._bad_before = 0
         for source in self._sources:
-            yield from self._read(source)
-            self._bytes_before += self._bytes_here if source.size is None else source.size
-            self._bytes_here = 0
+            if source.kind == "documentation":
+                for location, text in documentation.documents():
+                    yield from self._cut(f"{source.name}, {location}", 0, text)
+                continue
+            self._records = self._open(source)
+            try:
+                yield from self._read(source, self._records)
+            except UnreadableFileError:
+                if not self._options.skip_bad:
+                    raise
+                self._bad_before += 1
+            self._bad_before += self._records.num_skipped
+            self._bytes_before += self._records.bytes_read if source.size is None else source.size
+            self._records = None
 
-    def _read(self, source: Source) -> Iterator[Document]:
-        options, limit = self._options, self._options.max_document_chars
+    def _open(self, source: Source) -> RecordReader:
+        options = self._options
+        table: RecordSource = source.name
+        if source.kind == "dataset":
+            table = _load_dataset(source.name)
+        elif source.name == "-":
+            if sys.stdin is None:
+                raise LitebertError("standard input is closed: name a file")
+            table = sys.stdin.buffer
+        return RecordReader(
+            table,
+            name=source.name,
+            format=source.kind if table is source.name else None,
+            skip_bad=options.skip_bad,
+            max_record_bytes=options.max_record_bytes,
+            allow_nul=True,
+        )
+
+    def _read(self, source: Source, records: RecordReader) -> Iterator[Document]:
+        if records.format == "text" or (source.name == "-" and records.sniff() != "jsonl"):
+            for location, part, text in records.guard(_read_documents(records, self._options.max_document_chars)):
+                yield from self._cut(f"{source.name}, {location}", part, text)
+            return
+        columns = self._options.columns
         num_usable = 0
-        missing: tuple[str, Bad] | None = None
-        try:
-            for where, part, value in self._records(source):
-                text = _text_of(value, options.columns)
-                if isinstance(text, Bad):
-                    if not options.skip_bad:
-                        raise LitebertError(f"{source.name}, {where}, {text.reason}, {_SKIP}")
-                    self.num_bad += 1
-                    missing = (where, text) if isinstance(text, MissingColumn) else missing
-                    continue
-                num_usable += 1
-                if part == 0 and (not text or text.isspace()):
-                    continue
-                place = f"{source.name}, {where}"
-                if len(text) <= limit:
-                    yield Document(text, place, part)
-                else:
-                    for i, piece in enumerate(split_text(text, limit), part):
-                        yield Document(piece, place, i)
-        except DamagedError as error:
-            if not options.skip_bad:
-                advice = "get the file again, or pass --skip-bad to go on with what can be read"
-                raise LitebertError(f"{source.name} {error} after {num_usable:,} records; {advice}") from None
-            self.num_bad += 1
-        except OSError as error:
-            raise LitebertError(
-                f"{source.name} cannot be read ({_reason(error)}): check that it is there and readable"
-            ) from None
+        missing: tuple[str, str] | None = None
+        for location, fields in records.records(columns, some=True, bare=columns[0]):
+            try:
+                text = _text_of(fields, columns)
+            except BadRecordError as error:
+                records.refuse(location, str(error))
+                missing = missing or (location, str(error)) if isinstance(error, _MissingColumnError) else missing
+                continue
+            num_usable += 1
+            yield from self._cut(f"{source.name}, {location}", 0, text)
         if missing and not num_usable:
-            raise LitebertError(f"{source.name}, {missing[0]}, {missing[1].reason}")
+            records.stop(*missing)
 
-    def _records(self, source: Source) -> Iterator[Record]:
-        if source.kind == "documentation":
-            for place, text in documentation.documents():
-                yield place, 0, text
-        elif source.kind == "dataset":
-            yield from _read_dataset(source.name)
+    def _cut(self, location: str, part: int, text: str) -> Iterator[Document]:
+        """Give a document, or its parts if it is long; one without text is none."""
+        if part == 0 and (not text or text.isspace()):
+            return
+        if len(text) <= self._options.max_document_chars:
+            yield Document(text, location, part)
         else:
-            with _open(source) as file:
-                blocks = DECOMPRESS[source.compression](self._chunks(file))
-                kind = source.kind
-                if source.name == "-":
-                    kind, blocks = _guess_kind(blocks)
-                is_seekable = kind == "parquet" and not source.compression and source.size is not None
-                for record in read_records(blocks, kind, self._options, file if is_seekable else None):
-                    if is_seekable:
-                        self._bytes_here = file.tell()
-                    yield record
-
-    def _chunks(self, file: IO[bytes]) -> Iterator[bytes]:
-        while chunk := file.read(BLOCK // 4):
-            self._bytes_here += len(chunk)
-            yield chunk
+            for i, piece in enumerate(split_text(text, self._options.max_document_chars), part):
+                yield Document(piece, location, i)
 
 
-def _guess_kind(blocks: Iterator[bytes]) -> tuple[str, Iterator[bytes]]:
-    """Standard input has no suffix: if its first line is a JSON object, so are the others."""
-    beginning = next(blocks, b"")
-    while beginning.lstrip().startswith(b"{") and b"\n" not in beginning and len(beginning) < _LONGEST_GUESS:
-        block = next(blocks, b"")
-        if not block:
-            break
-        beginning += block
-    try:
-        is_object = isinstance(json.loads(beginning.lstrip().partition(b"\n")[0]), dict)
-    except (ValueError, RecursionError):
-        is_object = False
-    return "jsonl" if is_object else "text", itertools.chain([beginning], blocks)
+class _MissingColumnError(BadRecordError):
+    """A record that has none of the columns."""
 
 
-def _open(source: Source) -> contextlib.AbstractContextManager[IO[bytes]]:
-    if source.name == "-":
-        if sys.stdin is None:
-            raise LitebertError("standard input is closed: name a file")
-        return contextlib.nullcontext(sys.stdin.buffer)
-    return open(source.name, "rb", buffering=0)
+def _text_of(fields: Mapping[str, Any], columns: Sequence[str]) -> str:
+    """Take the text out of a record: of every column that is there a string or a list of paragraphs."""
+    there = [fields[column] for column in columns if column in fields]
+    if not there:
+        others = ", ".join(map(quote, list(fields)[:30])) or "none"
+        wanted = " or ".join(map(repr, columns))
+        raise _MissingColumnError(f"has no column {wanted} (there are: {others}): name one that is there with --column")
+    given = [value for value in there if value is not None] or there[:1]
+    paragraphs: list[str] = []
+    for value in given:
+        if isinstance(value, list) and all(isinstance(paragraph, str) for paragraph in value):
+            value = "\n\n".join(value)
+        if not isinstance(value, str):
+            names = {type(None): "nothing", dict: "an object", list: "a list of other things"}
+            found = names.get(type(value), f"a value of type {type(value).__name__}")
+            raise BadRecordError(f"holds {found} where text should be: mend it")
+        if len(given) == 1 or value.strip():
+            paragraphs.append(value)
+    # Half of a pair, escaped in JSON, is no character: no later stage could write it down.
+    return mend("\n\n".join(paragraphs))
 
 
-def _text_of(value: Any, columns: Sequence[str]) -> str | Bad:
-    """Take the text out of a record: a string, a list of paragraphs, or an object that has one of them in a column."""
-    if isinstance(value, dict):
-        column = next((name for name in columns if name in value), None)
-        if column is None:
-            return MissingColumn.among(list(value), columns)
-        value = value[column]
-    if isinstance(value, list) and all(isinstance(paragraph, str) for paragraph in value):
-        value = "\n\n".join(value)
-    if isinstance(value, str):
-        # Half of a pair, escaped in JSON, is no character: no later stage could write it down.
-        return mend(value)
-    if isinstance(value, Bad):
-        return value
-    names = {type(None): "nothing", dict: "an object", list: "a list of other things"}
-    found = names.get(type(value), f"a value of type {type(value).__name__}")
-    return Bad(f"holds {found} where text should be: mend it")
+def _read_documents(records: RecordReader, limit: int) -> Iterator[tuple[str, int, str]]:
+    """Give what stands between blank lines; of a long document every part as soon as it is full."""
+    document: list[str] = []
+    held = ""  # what a line began with, as long as that is white space and the line may turn out to be blank
+    size = part = 0
+    number = first = 1
+    is_blank, is_bad = True, False
+    for block in records.blocks():
+        for i, line in enumerate(decode_lines(block)):
+            if i > 0:
+                if is_blank and (document or is_bad):
+                    if document:
+                        yield f"line {first}", part, "".join(document)
+                    document, size, part, is_bad = [], 0, 0, False
+                number += 1
+                held, is_blank = "\n" if document else "", True
+            if line is None:
+                if not is_bad:
+                    records.refuse(f"line {number}", NOT_UTF8)
+                document, size, is_bad, is_blank = [], 0, True, False
+            elif not line or line.isspace():
+                held = (held + line)[-limit:]
+            else:
+                is_blank = False
+                if not is_bad:
+                    first = first if document else number
+                    document += (held, line)
+                    size += len(held) + len(line)
+                held = ""
+        if size > limit:
+            *full, rest = split_text("".join(document), limit)
+            for text in full:
+                yield f"line {first}", part, text
+                part += 1
+            document, size = [rest], len(rest)
+    if document:
+        yield f"line {first}", part, "".join(document)
 
 
-def _read_dataset(name: str) -> Iterator[Record]:
+def split_text(text: str, limit: int) -> Iterator[str]:
+    """Cut a long text into parts that make it up again: after white space if there is some near, never in a cluster."""
+    start = 0
+    while len(text) - start > limit:
+        end = start + limit
+        tail = text[end - limit // 10 : end]
+        if tail and not tail[-1].isspace():
+            word = len(tail.rsplit(None, 1)[-1])
+            border = end - word if word < len(tail) else end
+            while border > end - len(tail) and unicodedata.category(text[border]).startswith("M"):
+                border -= 1
+            end = border if border > start and not unicodedata.category(text[border]).startswith("M") else end
+        yield text[start:end]
+        start = end
+    yield text[start:]
+
+
+def _load_dataset(name: str) -> Iterator[Any]:
     """Stream a Hugging Face dataset."""
     try:
         import datasets  # type: ignore[import-untyped]
@@ -290,9 +334,7 @@ def _read_dataset(name: str) -> Iterator[Record]:
     for library in ("datasets", "huggingface_hub"):
         logging.getLogger(library).setLevel(logging.ERROR)  # every attempt to reach the hub would be a warning
     try:
-        rows = datasets.load_dataset(dataset, config or None, split=split or "train", streaming=True)
-        for number, row in enumerate(rows, 1):
-            yield f"record {number}", 0, row
+        yield from datasets.load_dataset(dataset, config or None, split=split or "train", streaming=True)
     except (ConnectionError, TimeoutError):
         raise LitebertError(f"{name} cannot be read: the hub cannot be reached for it") from None
     except Exception as error:

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from litebert.errors import RequestError
-from litebert.tasks import records
 from litebert.tasks.readers.tables import guess_kind, read_table
-from litebert.tasks.records import MAX_CELL_CHARS
 from litebert.tasks.task import Columns, DataError, Kind
+from litebert.text import records
+from litebert.text.formats import MAX_CELL_CHARS
 from tests.tasks.readers.tables import CHOICE, PLAIN, SKIP, complain, read, write
 
 
@@ -60,7 +60,7 @@ def test_bad_rows_of_tsv(tmp_path: Path, row: bytes, fault: str) -> None:
 
 @pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl"])
 def test_lines_that_memory_should_not_hold(tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(records, "_MAX_RECORD_BYTES", 1000)
+    monkeypatch.setattr(records, "MAX_RECORD_BYTES", 1000)
     rows = [("a", "x"), ("b" * 1000, "x"), ("c", "y")]
     if suffix == ".jsonl":
         lines = [json.dumps({"text": text, "label": label}) for text, label in rows]

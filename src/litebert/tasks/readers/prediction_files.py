@@ -3,10 +3,7 @@
 Which column is the prediction and which the id is found by their names, since others' files have their own.
 """
 
-import csv
-import io
 import itertools
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,13 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from litebert.errors import RequestError
-from litebert.folders import read_text
-from litebert.tasks.records import MAX_CELL_CHARS
 from litebert.tasks.task import DataError, Example, Task
+from litebert.text.formats import format_of
+from litebert.text.records import BadRecordError, RecordReader
 
 __all__ = ["Row", "read_object", "read_rows"]
 
-_MAX_BYTES = 2_000_000_000
 _INDEX = re.compile("[0-9]{1,9}")
 _ID_KEYS = ("id", "index", "guid", "idx", "qid", "question_id")
 _ANSWER_KEYS = ("prediction", "predicted", "pred", "prediction_text")
@@ -37,49 +33,36 @@ class Row:
 
 
 def read_rows(task: Task, examples: Sequence[Example], file: Path) -> Iterator[Row]:
-    """Read a file by its ending; whether a table has a header is told by the ids of the examples."""
-    match file.suffix.lower():
-        case ".json":
+    """Read a file by its suffix; whether a table has a header is told by the ids of the examples."""
+    match format_of(file)[0]:
+        case "json":
             return read_object(file)
-        case ".jsonl" | ".ndjson":
-            return _read_json_lines(task, file)
-        case ".tsv" | ".csv":
+        case "jsonl" | "parquet":
+            return _read_objects(task, file)
+        case "tsv" | "csv":
             return _read_table(task, {example.id for example in examples}, file)
-        case ".txt":
-            return (Row(place, None, line) for place, line in _read_lines(file))
+        case "text":
+            return (
+                Row(f"{file}, {location},", None, line) for location, line in RecordReader(file, skip_bad=None).lines()
+            )
     raise RequestError(f"{file} must end in .jsonl, .tsv, .csv, .json (SQuAD's) or .txt, which says what it holds")
-
-
-def _read_lines(file: Path) -> Iterator[tuple[str, str]]:
-    lines = read_text(file, _MAX_BYTES).removeprefix("\ufeff").split("\n")
-    if lines[-1] == "":
-        lines.pop()
-    for number, line in enumerate(lines, 1):
-        yield f"{file}, line {number},", line.removesuffix("\r")
 
 
 def read_object(file: Path) -> Iterator[Row]:
     """Read `{id: value}`; an id that comes twice is given twice."""
     try:
-        pairs = json.loads(read_text(file, _MAX_BYTES).removeprefix("\ufeff"), object_pairs_hook=tuple)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{file} is not JSON ({error}): JSON lines must be named .jsonl") from None
+        pairs = RecordReader(file).load_json(pairs=tuple)
+    except BadRecordError as error:
+        raise DataError(f"{file} {error}, and name JSON lines .jsonl") from None
     if not isinstance(pairs, tuple):
         raise DataError(f"{file} must hold one JSON object that gives each id its prediction")
     for id_, value in pairs:
         yield Row(f"{file}, id {id_!r},", id_, value)
 
 
-def _read_json_lines(task: Task, file: Path) -> Iterator[Row]:
-    for place, line in _read_lines(file):
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError):
-            raise DataError(f"{place} is not JSON: mend it, or write the file again") from None
-        if not isinstance(record, dict):
-            raise DataError(f'{place} must be a JSON object such as {{"id": "7", "prediction": …}}')
+def _read_objects(task: Task, file: Path) -> Iterator[Row]:
+    for location, record in RecordReader(file, skip_bad=None):
+        place = f"{file}, {location},"
         key, id_key = _find_key(task, record), _find_id(task, record)
         if key is None:
             raise DataError(f"{place} has no key 'prediction', nor one named 'label', 'answer' or 'score'")
@@ -89,8 +72,10 @@ def _read_json_lines(task: Task, file: Path) -> Iterator[Row]:
 
 
 def _read_table(task: Task, ids: set[str], file: Path) -> Iterator[Row]:
-    rows = _read_cells(file)
-    first = next(rows, None)
+    reader = RecordReader(file, skip_bad=None)
+    # In tab-separated values a blank line may be an empty prediction; CSV would have quotes there.
+    rows = reader.rows(keep_blank=reader.format == "tsv")
+    first = next(((location, cells or [""]) for location, cells in rows), None)
     if first is None:
         return
     names = [cell.strip().lower() for cell in first[1]]
@@ -102,12 +87,15 @@ def _read_table(task: Task, ids: set[str], file: Path) -> Iterator[Row]:
     elif len(names) <= 2:
         id_column, column = (0 if len(names) == 2 else None), len(names) - 1
     else:
-        raise DataError(f"{first[0]} must name the columns, among them id and prediction, as there are {len(names)}")
+        there = f"as there are {len(names)}"
+        raise DataError(f"{file}, {first[0]}, must name the columns, among them id and prediction, {there}")
     # Our own tables have probabilities: their options are indices, which a text need not be.
     has_indices = task.kind == "choice" and key == "prediction" and "probabilities" in names
-    for place, cells in rows if key is not None else itertools.chain([first], rows):
-        if cells == [""] and len(names) > 1:
+    for location, cells in rows if key is not None else itertools.chain([first], rows):
+        place = f"{file}, {location},"
+        if not cells and len(names) > 1:
             continue
+        cells = cells or [""]
         if len(cells) != len(names):
             raise DataError(f"{place} has {len(cells)} columns instead of {len(names)}")
         if key is not None:
@@ -115,25 +103,6 @@ def _read_table(task: Task, ids: set[str], file: Path) -> Iterator[Row]:
             _refuse_rival(task, place, key, {names[number]: cells[number] for number in others})
         value = int(cells[column]) if has_indices and _INDEX.fullmatch(cells[column]) else cells[column]
         yield Row(place, None if id_column is None else cells[id_column], value)
-
-
-def _read_cells(file: Path) -> Iterator[tuple[str, list[str]]]:
-    if file.suffix.lower() == ".tsv":  # quotes are literal
-        yield from ((place, line.split("\t")) for place, line in _read_lines(file))
-        return
-    csv.field_size_limit(max(csv.field_size_limit(), MAX_CELL_CHARS))
-    reader = csv.reader(io.StringIO(read_text(file, _MAX_BYTES).removeprefix("\ufeff"), newline=""), strict=True)
-    number = 0
-    while True:
-        try:
-            cells = next(reader, None)
-        except csv.Error as error:
-            raise DataError(f"{file}, line {number + 1}, cannot be read as CSV ({error})") from None
-        if cells is None:
-            return
-        if cells:
-            yield f"{file}, line {number + 1},", cells
-        number = reader.line_num
 
 
 def _find_key(task: Task, names: Sequence[str] | Mapping[str, Any]) -> str | None:

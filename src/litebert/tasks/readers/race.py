@@ -9,16 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from litebert.errors import RequestError
-from litebert.tasks.records import (
-    BadRecordError,
-    Sieve,
-    load_json,
-    quote,
-    read_objects,
-    take_list,
-    take_text,
-)
 from litebert.tasks.task import ChoiceExample, Columns, DataError, Dataset, Example, Recipe, Task
+from litebert.text.records import BadRecordError, RecordReader, quote, take_list, take_text
 
 __all__ = ["RACE", "RACE_COLUMNS", "read_race", "read_race_file"]
 
@@ -53,13 +45,13 @@ def read_race(folder: Path, *, splits: Sequence[str] | None = None, skip_bad: bo
     for split in _SPLITS if splits is None else splits:
         if split not in _SPLITS:
             raise RequestError(f"race has no split {split!r}: its splits are {', '.join(_SPLITS)}")
-        sieves = {group: _find_files(home, split, group, skip_bad) for group in (*_GROUPS, "")}
-        if not any(sieves.values()) and splits is None:
+        readers = {group: _find_files(home, split, group, skip_bad) for group in (*_GROUPS, "")}
+        if not any(readers.values()) and splits is None:
             continue
-        read[split] = _read_split(sieves)
+        read[split] = _read_split(readers)
         if not read[split]:
             raise DataError(f"{home} has no questions for {split} in folders such as {split}/high: name RACE's folder")
-        num_skipped += sum(sieve.num_skipped for group in sieves.values() for sieve in group)
+        num_skipped += sum(reader.num_skipped for group in readers.values() for reader in group)
     if not read:
         raise DataError(f"{home} has no folders such as train/high, nor files such as train.high.jsonl: name RACE's")
     return Dataset(RACE["race"], read, num_skipped)
@@ -70,21 +62,21 @@ def read_race_file(file: Path, *, skip_bad: bool = False) -> tuple[list[ChoiceEx
 
     Its name (`train.high.jsonl`) or folder (`high/1.txt`) tells the group, or else the ids of the passages do.
     """
-    sieve = Sieve(file, skip_bad)
+    reader = RecordReader(file, skip_bad=skip_bad)
     told = {*file.name.split("."), file.parent.name if file.suffix == ".txt" else ""}
-    examples = _read_file(sieve, next((group for group in _GROUPS if group in told), ""), {})
+    examples = _read_file(reader, next((group for group in _GROUPS if group in told), ""), {})
     if not examples:
         raise DataError(f"{file} has no questions that can be used: write them as RACE does")
-    return examples, sieve.num_skipped
+    return examples, reader.num_skipped
 
 
-def _find_files(home: Path, split: str, group: str, skip_bad: bool) -> list[Sieve]:
+def _find_files(home: Path, split: str, group: str, skip_bad: bool) -> list[RecordReader]:
     """Find the passages of a group; files that do not tell one have the group ''."""
     name = f"{split}.{group}" if group else split
     files = [file for file in (home / f"{name}{suffix}" for suffix in _SUFFIXES) if file.is_file()][:1]
     if not files and group:
         files = sorted((home / split / group).glob("*.txt"), key=_number)
-    return [Sieve(file, skip_bad) for file in files]
+    return [RecordReader(file, skip_bad=skip_bad) for file in files]
 
 
 def _number(file: Path) -> tuple[int, str]:
@@ -92,48 +84,53 @@ def _number(file: Path) -> tuple[int, str]:
     return int(digits[0]) if digits else -1, file.name
 
 
-def _read_split(sieves: dict[str, list[Sieve]]) -> list[ChoiceExample]:
+def _read_split(readers: dict[str, list[RecordReader]]) -> list[ChoiceExample]:
     seen: dict[str, str] = {}
-    return [example for group, files in sieves.items() for sieve in files for example in _read_file(sieve, group, seen)]
+    return [
+        example for group, files in readers.items() for reader in files for example in _read_file(reader, group, seen)
+    ]
 
 
-def _read_file(sieve: Sieve, group: str, seen: dict[str, str]) -> list[ChoiceExample]:
-    def make(_: str, record: ChoiceExample | BadRecordError, place: str) -> ChoiceExample:
+def _read_file(reader: RecordReader, group: str, seen: dict[str, str]) -> list[ChoiceExample]:
+    def make(_: str, record: ChoiceExample | BadRecordError, location: str) -> ChoiceExample:
         if isinstance(record, BadRecordError):
             raise record
         if record.id in seen:
             raise BadRecordError(f"has the id {quote(record.id)}, as {seen[record.id]} has: give each its own")
-        seen[record.id] = place
+        seen[record.id] = location
         return record
 
-    return sieve.sift(_walk(sieve, group), make)
+    return reader.convert(_walk(reader, group), make)
 
 
-def _walk(sieve: Sieve, group: str) -> Iterator[tuple[str, ChoiceExample | BadRecordError]]:
+def _walk(reader: RecordReader, group: str) -> Iterator[tuple[str, ChoiceExample | BadRecordError]]:
     """Give the questions of a file, and what is wrong with those, or with whole passages, that cannot be used."""
-    is_passage = sieve.file.suffix == ".txt"
+    file = Path(reader.name)
+    is_passage = file.suffix == ".txt"
     try:
-        passages = [("the passage", load_json(sieve))] if is_passage else read_objects(sieve)
+        passages = [("the passage", reader.load_json())] if is_passage else reader.records()
     except BadRecordError as error:
         yield "the passage", error
         return
-    for where, passage in passages:
+    for location, passage in passages:
         try:
             article, questions = _check_passage(passage)
         except BadRecordError as error:
-            yield where, error
+            yield location, error
             continue
-        name = str(passage.get("id") or f"{group}{sieve.file.stem}{'' if is_passage else '-' + where.split()[-1]}")
+        name = str(passage.get("id") or f"{group}{file.stem}{'' if is_passage else '-' + location.split()[-1]}")
         its_group = group or next((known for known in _GROUPS if name.startswith(known)), "")
         for number, parts in enumerate(questions):
-            spot = f"question {number + 1}" if is_passage else f"{where}, question {number + 1}"
+            spot = f"question {number + 1}" if is_passage else f"{location}, question {number + 1}"
             try:
                 question, options, answer = _check_question(*parts)
             except BadRecordError as error:
                 yield spot, error
                 continue
-            place = f"{sieve.file}, {spot}"
-            yield spot, ChoiceExample(f"{name}-{number}", article, question, options, answer, its_group, place)
+            example = ChoiceExample(
+                f"{name}-{number}", article, question, options, answer, its_group, f"{reader.name}, {spot}"
+            )
+            yield spot, example
 
 
 def _check_passage(passage: Any) -> tuple[str, list[tuple[Any, Any, Any]]]:

@@ -1,8 +1,10 @@
 """Where examples come from: a task by its name and official files, or a user's own files."""
 
+import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +14,6 @@ from litebert.tasks.readers.glue import GLUE, GLUE_COLUMNS, GLUE_SPLITS, NO_GOLD
 from litebert.tasks.readers.race import RACE, RACE_COLUMNS, read_race, read_race_file
 from litebert.tasks.readers.squad import SQUAD, read_squad, read_squad_folder
 from litebert.tasks.readers.tables import guess_kind, list_columns, make_task, read_table, sort_labels
-from litebert.tasks.records import suffix_of
 from litebert.tasks.task import (
     ChoiceExample,
     Columns,
@@ -25,6 +26,9 @@ from litebert.tasks.task import (
     Task,
     TextExample,
 )
+from litebert.text.formats import format_of
+from litebert.text.records import RecordReader, RecordSource
+from litebert.text.sources import guess_name
 
 __all__ = [
     "OFFICIAL",
@@ -52,13 +56,17 @@ _COLA_WIDTH = 4
 
 @dataclass(frozen=True)
 class OwnData:
-    """A user's own files, and how they are to be read."""
+    """A user's own files or tables in memory, and how they are to be read."""
 
-    train: Path
-    dev: Path | None = None
-    test: Path | None = None
+    train: RecordSource
+    dev: RecordSource | None = None
+    test: RecordSource | None = None
     kind: Kind | None = None
     columns: Columns = field(default_factory=Columns)
+    format: str | None = None
+    """What files hold whose suffix does not tell: csv, tsv, jsonl, json, parquet or conll."""
+    header: bool = True
+    """Whether the first line of a table names its columns; if not, their names are "1", "2", and so on."""
 
 
 def is_official(task: Task) -> bool:
@@ -90,19 +98,31 @@ def read_official(name: str, folder: Path, splits: Sequence[str] | None = None, 
         return read_squad_folder(name, folder, splits=splits, skip_bad=skip_bad)
     if name in RACE:
         return read_race(folder, splits=splits, skip_bad=skip_bad)
-    raise RequestError(f"{name!r} is neither a file nor a task: tasks are {', '.join(OFFICIAL)}")
+    raise explain_missing(name)
+
+
+def explain_missing(name: str) -> RequestError:
+    """Say that a file is not there, or that a bare word is neither a file nor a task.
+
+    >>> str(explain_missing("my/reviews.csv"))
+    'my/reviews.csv is not there: check its name'
+    """
+    if Path(name).suffix or "/" in name or os.sep in name:
+        return RequestError(f"{name} is not there{guess_name(name)}")
+    return RequestError(f"{name!r} is neither a file nor a task: tasks are {', '.join(OFFICIAL)}")
 
 
 def read_own(data: OwnData, skip_bad: bool = False) -> Dataset:
     """Read a user's own files; where there is none for development, some of the training examples are held out."""
-    kind = data.kind or guess_kind(data.train, data.columns)
-    table = read_table(data.train, kind, data.columns, skip_bad=skip_bad)
+    layout: dict[str, Any] = {"format": data.format, "header": data.header}
+    kind = data.kind or guess_kind(data.train, data.columns, **layout)
+    table = read_table(data.train, kind, data.columns, skip_bad=skip_bad, **layout)
     task = make_task(_name_of(data.train), kind, data.columns, table.examples)
     splits: dict[str, Sequence[Example]] = {"train": table.examples}
     num_skipped = table.num_skipped
-    for split, file in (("dev", data.dev), ("test", data.test)):
-        if file is not None:
-            read = read_table(file, kind, data.columns, skip_bad=skip_bad, labels=task.labels or None)
+    for split, source in (("dev", data.dev), ("test", data.test)):
+        if source is not None:
+            read = read_table(source, kind, data.columns, skip_bad=skip_bad, labels=task.labels or None, **layout)
             splits[split], num_skipped = read.examples, num_skipped + read.num_skipped
     everything = [example for examples in splits.values() for example in examples]
     if any(isinstance(example, QuestionExample) and example.answers == () for example in everything):
@@ -112,7 +132,14 @@ def read_own(data: OwnData, skip_bad: bool = False) -> Dataset:
     return Dataset(task, splits, num_skipped)
 
 
-def read_examples(task: Task, file: Path, with_labels: bool, skip_bad: bool = False) -> tuple[list[Example], int]:
+def read_examples(
+    task: Task,
+    file: Path,
+    with_labels: bool,
+    skip_bad: bool = False,
+    format: str | None = None,
+    header: bool = True,
+) -> tuple[list[Example], int]:
     """Read one file of examples of a known task, in its official layout or by the columns of a user's own."""
     if task.kind == "questions":
         questions, num_bad = read_squad(
@@ -123,13 +150,22 @@ def read_examples(task: Task, file: Path, with_labels: bool, skip_bad: bool = Fa
             nameless = next(example for example in questions if example.answers is None)
             raise DataError(f"{nameless.place} has no answers: add them, or pass over such questions with --skip-bad")
         return [*known], num_bad + len(questions) - len(known)
-    if is_official(task):
+    if is_official(task) and format is None and header:
         return _read_official_file(task, file, with_labels, skip_bad)
     labels = task.labels if with_labels and task.labels else None
     columns = columns_of(task)
-    if suffix_of(file) in (".csv", ".tsv", ".jsonl", ".ndjson"):
-        columns = pick_columns(task.kind, columns, list_columns(file))
-    table = read_table(file, task.kind, columns, skip_bad=skip_bad, labels=labels, with_labels=with_labels)
+    if task.kind != "tagging" or RecordReader(file, format=format).format not in (None, "text", "conll"):
+        columns = pick_columns(task.kind, columns, list_columns(file, format, header))
+    table = read_table(
+        file,
+        task.kind,
+        columns,
+        skip_bad=skip_bad,
+        labels=labels,
+        with_labels=with_labels,
+        format=format,
+        header=header,
+    )
     return table.examples, table.num_skipped
 
 
@@ -145,13 +181,18 @@ def has_plain_lines(task: Task, file: Path) -> bool:
 
 
 def read_labelled(
-    file: Path, kind: Kind | None, columns: Columns, skip_bad: bool = False
+    file: Path,
+    kind: Kind | None,
+    columns: Columns,
+    skip_bad: bool = False,
+    format: str | None = None,
+    header: bool = True,
 ) -> tuple[Task, list[Example], int]:
     """Read one of a user's own files with answers, to score others: the task is made of what is in it."""
     if not file.is_file():
-        raise RequestError(f"{str(file)!r} is neither a file nor a task: tasks are {', '.join(OFFICIAL)}")
-    chosen = kind or guess_kind(file, columns)
-    table = read_table(file, chosen, columns, skip_bad=skip_bad)
+        raise explain_missing(str(file))
+    chosen = kind or guess_kind(file, columns, format, header)
+    table = read_table(file, chosen, columns, skip_bad=skip_bad, format=format, header=header)
     task = make_task(_name_of(file), chosen, columns, table.examples, is_learnt=False)
     return task, table.examples, table.num_skipped
 
@@ -174,22 +215,25 @@ def stem_of(file: Path) -> str:
     return Path(name).stem
 
 
-def _name_of(file: Path) -> str:
+def _name_of(source: RecordSource) -> str:
     """What to call a task: by its file, or by the folder of a file that is called train, dev or test.
 
     >>> _name_of(Path("reviews.csv.gz")), _name_of(Path("/data/reviews/train.csv"))
     ('reviews', 'reviews')
     """
+    if not isinstance(source, str | os.PathLike):
+        return "table"
+    file = Path(source)
     stem = file.name.partition(".")[0]
     return (file.resolve().parent.name or stem) if stem in ("train", "dev", "test") else stem
 
 
 def _read_official_file(task: Task, file: Path, with_labels: bool, skip_bad: bool) -> tuple[list[Example], int]:
     """Read the very file that is named: in the official layout if it looks so, or else by its columns."""
-    if task.name in RACE and suffix_of(file) == ".txt":
+    if task.name in RACE and format_of(file)[0] == "text":
         passage, num_bad = read_race_file(file, skip_bad=skip_bad)
         return [*passage], num_bad
-    there = list_columns(file)
+    there = list_columns(file, format="tsv" if file.name.startswith(_MRPC) else None)
     if task.name in RACE and "article" in there:
         passages, num_bad = read_race_file(file, skip_bad=skip_bad)
         return [*passages], num_bad
@@ -206,7 +250,7 @@ def _read_official_file(task: Task, file: Path, with_labels: bool, skip_bad: boo
 
 def _has_glue_layout(name: str, file: Path, split: str, there: Collection[str]) -> bool:
     """Whether a file of tab-separated values has the official columns, or is as CoLA's, which have no header."""
-    is_table = suffix_of(file) == ".tsv" or file.name.startswith(_MRPC)
+    is_table = format_of(file)[0] == "tsv" or file.name.startswith(_MRPC)
     has_header = GLUE_COLUMNS[name].text in there
     if name == "cola" and is_table and not has_header:
         return len(there) == _COLA_WIDTH

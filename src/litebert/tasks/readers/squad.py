@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from litebert.errors import RequestError
-from litebert.tasks.records import BadRecordError, Sieve, load_json, quote, take_list, take_text
 from litebert.tasks.task import Answer, DataError, Dataset, Example, QuestionExample, Recipe, Task
+from litebert.text.records import BadRecordError, RecordReader, quote, take_list, take_text
 
 __all__ = ["SQUAD", "read_squad", "read_squad_folder"]
 
@@ -73,16 +73,16 @@ def read_squad(
     A question without `answers` has None (nobody tells the answer); one with an empty list, or said to be impossible,
     has none in its context, which is refused unless `has_unanswerable`. Without `with_answers` they are not looked at.
     """
-    sieve = Sieve(file, skip_bad)
+    reader = RecordReader(file, skip_bad=skip_bad)
     try:
-        articles = take_list(load_json(sieve), "data")
+        articles = take_list(reader.load_json(), "data")
     except BadRecordError as error:
         raise DataError(f"{file} {error}") from None
     seen: set[str] = set()
 
-    def make(_: str, record: _Question, place: str) -> QuestionExample:
+    def make(_: str, record: _Question, location: str) -> QuestionExample:
         context, question = record
-        example = _make_example(context, question, place, with_answers)
+        example = _make_example(context, question, location, with_answers)
         if example.answers == () and not has_unanswerable:
             raise BadRecordError("has no answer, as it may only in SQuAD 2.0: add one")
         if example.id in seen:
@@ -90,34 +90,34 @@ def read_squad(
         seen.add(example.id)
         return example
 
-    examples = sieve.sift(_walk(articles, sieve), make)
+    examples = reader.convert(_walk(articles, reader), make)
     if not examples:
         raise DataError(f"{file} has no question that can be used: it should hold data, paragraphs, qas as SQuAD does")
-    return examples, sieve.num_skipped
+    return examples, reader.num_skipped
 
 
-def _walk(articles: list[Any], sieve: Sieve) -> Iterator[tuple[str, _Question]]:
+def _walk(articles: list[Any], reader: RecordReader) -> Iterator[tuple[str, _Question]]:
     """Give each question with its context; an article or a paragraph that has none is a bad record of its own."""
     for i, article in enumerate(articles, 1):
         try:
             paragraphs = take_list(article, "paragraphs")
         except BadRecordError as error:
-            sieve.refuse(f"article {i}", str(error))
+            reader.refuse(f"article {i}", str(error))
             continue
         for j, paragraph in enumerate(paragraphs, 1):
-            where = f"article {i}, paragraph {j}"
+            location = f"article {i}, paragraph {j}"
             try:
                 questions = take_list(paragraph, "qas")
                 context = take_text(paragraph.get("context"), "context")
             except BadRecordError as error:
-                sieve.refuse(where, str(error))
+                reader.refuse(location, str(error))
                 continue
             for k, question in enumerate(questions, 1):
                 name = question.get("id") if isinstance(question, dict) else None
-                yield f"question {quote(name)}" if name else f"{where}, question {k}", (context, question)
+                yield f"question {quote(name)}" if name else f"{location}, question {k}", (context, question)
 
 
-def _make_example(context: str, question: Any, place: str, with_answers: bool) -> QuestionExample:
+def _make_example(context: str, question: Any, location: str, with_answers: bool) -> QuestionExample:
     if not isinstance(question, dict):
         raise BadRecordError(f"is {quote(question)}, no JSON object: write it as SQuAD does")
     name = take_text(question.get("id"), "id")
@@ -129,17 +129,17 @@ def _make_example(context: str, question: Any, place: str, with_answers: bool) -
         answers = ()
     elif question.get("answers") is not None:
         answers = tuple(_locate(answer, context) for answer in take_list(question, "answers"))
-    return QuestionExample(name, text, context, answers, place)
+    return QuestionExample(name, text, context, answers, location)
 
 
 def _locate(answer: Any, context: str) -> Answer:
-    """Find an answer where the file says that it begins, or else as near to that place as it occurs."""
+    """Find an answer where the file says that it begins, or else as near to it as it occurs."""
     if not isinstance(answer, dict):
         raise BadRecordError(f"has {quote(answer)} for an answer: write it as SQuAD does")
     text = take_text(answer.get("text"), "text")
     begin = answer.get("answer_start")
     if not isinstance(begin, int) or isinstance(begin, bool) or begin < 0:
-        raise BadRecordError(f"has {quote(begin)} for an answer_start, which is no place in the context: mend it")
+        raise BadRecordError(f"has {quote(begin)} for an answer_start, which is no position in the context: mend it")
     if not context.startswith(text, begin):
         before, after = context.rfind(text, 0, begin + len(text)), context.find(text, begin)
         if before < 0 and after < 0:

@@ -1,44 +1,29 @@
-"""A user's own data as examples: CSV, tab-separated values, JSON lines, CoNLL, SQuAD's JSON, each also compressed.
+"""A user's own data as examples: tables in every format, CoNLL, SQuAD's JSON, or tables in memory.
 
-`read_table` reads a file for a kind of task, `guess_kind` says which kind a file looks like, and `make_task` collects
-its labels. What is wrong is said in one sentence with file and line.
+`read_table` reads one for a kind of task, `guess_kind` says which kind it looks like, and `make_task` collects its
+labels. What is wrong is said in one sentence with file and line.
 """
 
 import itertools
 import math
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from litebert.errors import RequestError
-from litebert.tasks.cells import Cells, example_maker, read_number, wanted_columns
+from litebert.tasks.cells import example_maker, read_number, wanted_columns
 from litebert.tasks.readers.squad import read_squad
-from litebert.tasks.records import (
-    BadRecordError,
-    Sieve,
-    check_width,
-    find_column,
-    load_json,
-    quote,
-    read_lines,
-    read_objects,
-    read_rows,
-    suffix_of,
-)
 from litebert.tasks.task import Columns, DataError, Example, Kind, QuestionExample, TaggedExample, Task, TextExample
+from litebert.text.records import BadRecordError, Fields, RecordReader, RecordSource, quote
 
 __all__ = ["Table", "guess_kind", "list_columns", "make_task", "read_table", "sort_labels"]
 
-_CONLL = (".conll", ".conll2003", ".iob", ".iob2", ".bio")
-_OBJECTS = (".jsonl", ".ndjson", ".json")
-_READABLE = ".csv, .tsv, .jsonl or .json (sentences with tags also .conll), each also with .gz or .zst"
 _NUM_LOOKED_AT = 1000
 _MOST_LABELS = 100_000
 _MOSTLY = 0.9
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
-_BETWEEN_CELLS = re.compile(r"[ \t]+")
 _METRICS: dict[Kind, tuple[str, ...]] = {
     "classification": ("accuracy", "macro_f1"),
     "multi-label": ("micro_f1", "macro_f1"),
@@ -58,147 +43,102 @@ class Table:
 
 
 def read_table(
-    file: Path,
+    source: RecordSource,
     kind: Kind,
     columns: Columns,
     *,
     skip_bad: bool = False,
     labels: tuple[str, ...] | None = None,
     with_labels: bool = True,
+    format: str | None = None,
+    header: bool = True,
 ) -> Table:
-    """Read a file for a kind of task, from the columns that are named.
+    """Read a table for a kind of task, from the columns that are named.
 
     The first bad record is an error, unless `skip_bad` asks to count them. If `labels` are given, a record with
     another one is bad; without `with_labels` the answers are neither needed nor looked at, as for predictions.
     """
-    suffix = suffix_of(file)
-    sieve = Sieve(file, skip_bad)
+    reader = RecordReader(source, format=format, header=header, skip_bad=skip_bad)
+    if kind == "tagging" and reader.format in (None, "text"):
+        reader = RecordReader(source, format="conll", skip_bad=skip_bad)
     examples: list[Example]
     if kind == "questions":
-        if suffix != ".json":
-            raise RequestError(f"{file} cannot hold questions about contexts: write them as SQuAD's JSON, into a .json")
-        examples = [*_read_questions(sieve, with_labels)]
-    elif kind == "tagging" and suffix not in (".csv", ".tsv", *_OBJECTS):
-        examples = [*_read_conll(sieve, with_labels, labels)]
+        if reader.format != "json" or reader.path is None:
+            advice = "write them as SQuAD's JSON, into a .json"
+            raise RequestError(f"{reader.name} cannot hold questions about contexts: {advice}")
+        examples = [*_read_questions(reader.path, reader, skip_bad, with_labels)]
+    elif kind == "tagging" and reader.format == "conll":
+        examples = [*_read_conll(reader, with_labels, labels)]
     else:
+        _refuse_text(reader)
         make = example_maker(kind, columns, with_labels, labels)
-        examples = sieve.sift(_read_cells(sieve, wanted_columns(kind, columns, with_labels)), make)
+        examples = reader.convert(reader.records(wanted_columns(kind, columns, with_labels)), make)
+        if not examples and reader.columns is None and reader.format in ("csv", "tsv"):
+            raise DataError(f"{reader.name} is empty: its first line should name the columns")
     if not examples:
-        bad_ones = "1 bad one" if sieve.num_skipped == 1 else f"{sieve.num_skipped:,} bad ones"
-        skipped = f" ({bad_ones} left out)" if sieve.num_skipped else ""
-        raise DataError(f"{file} has no examples that can be used{skipped}: add some")
-    return Table(examples, sieve.num_skipped)
+        bad_ones = "1 bad one" if reader.num_skipped == 1 else f"{reader.num_skipped:,} bad ones"
+        skipped = f" ({bad_ones} left out)" if reader.num_skipped else ""
+        raise DataError(f"{reader.name} has no examples that can be used{skipped}: add some")
+    return Table(examples, reader.num_skipped)
 
 
-def list_columns(file: Path) -> list[str]:
-    """The names of a table's columns: the cells of its first row, or the keys of its first JSON object."""
-    sieve = Sieve(file, skip_bad=True)
-    if suffix_of(file) in _OBJECTS:
-        return list(next(read_objects(sieve), ("", {}))[1])
-    rows = read_rows(sieve, is_csv=suffix_of(file) == ".csv", has_header=False)
-    return [name.strip() for name in next(rows, ("", []))[1]]
+def list_columns(source: RecordSource, format: str | None = None, header: bool = True) -> list[str]:
+    """The names of a table's columns, or the keys of its first record."""
+    return RecordReader(source, format=format, header=header, skip_bad=True).list_columns()
 
 
-def _read_cells(sieve: Sieve, wanted: Sequence[str]) -> Iterator[tuple[str, Cells]]:
-    """Give the records of a table as cells by name."""
-    suffix = suffix_of(sieve.file)
-    if suffix in _OBJECTS:
-        yield from read_objects(sieve)
-        return
-    if suffix not in (".csv", ".tsv"):
-        raise RequestError(f"{sieve.file} has no suffix that tells its format: name it {_READABLE}")
-    rows = read_rows(sieve, is_csv=suffix == ".csv")
-    first = next(rows, None)
-    if first is None:
-        raise DataError(f"{sieve.file} is empty: its first line should name the columns")
-    where, header = first
-    header = [name.strip() for name in header]
-    places = [(name, find_column(header, name, sieve.file, where)) for name in wanted]
-    for where, cells in rows:
-        try:
-            check_width(cells, len(header))
-        except BadRecordError as error:
-            sieve.refuse(where, str(error))
-        else:
-            yield where, {name: cells[place] for name, place in places}
+def _refuse_text(reader: RecordReader) -> None:
+    if reader.format in ("text", "conll"):
+        advice = "name it .csv, .tsv, .jsonl, .json or .parquet, or say its format with --format"
+        raise RequestError(f"{reader.name} has no suffix that tells its format: {advice}")
 
 
-def _read_questions(sieve: Sieve, with_answers: bool) -> list[QuestionExample]:
-    examples, num_bad = read_squad(sieve.file, skip_bad=sieve.skip_bad, with_answers=with_answers)
-    sieve.num_skipped += num_bad
+def _read_questions(file: Path, reader: RecordReader, skip_bad: bool, with_answers: bool) -> list[QuestionExample]:
+    examples, num_bad = read_squad(file, skip_bad=skip_bad, with_answers=with_answers)
+    reader.num_skipped += num_bad
     kept = []
     for example in examples:
         if with_answers and example.answers is None:
-            sieve.refuse(f"question {quote(example.id)}", "has no answers: add them")
+            reader.refuse(f"question {quote(example.id)}", "has no answers: add them")
         else:
             kept.append(example)
     return kept
 
 
-def _read_conll(sieve: Sieve, with_labels: bool, labels: tuple[str, ...] | None) -> list[TaggedExample]:
-    """Read sentences of lines with a word first and its tag last; a bad line spoils its sentence."""
+def _read_conll(reader: RecordReader, with_labels: bool, labels: tuple[str, ...] | None) -> list[TaggedExample]:
+    """Read sentences whose first column has the words and whose last one has the tags."""
 
-    def make(number: str, rows: list[list[str]], place: str) -> TaggedExample:
-        words = tuple(cells[0] for cells in rows)
-        return TaggedExample(number, words, tuple(cells[-1] for cells in rows) if with_labels else None, place)
+    def make(number: str, fields: Fields, location: str) -> TaggedExample:
+        words, *others = fields.values()
+        if not with_labels:
+            return TaggedExample(number, tuple(words), None, location)
+        if not others:
+            raise BadRecordError("has one column where a word and its tag should be: add the tags")
+        tags = tuple(others[-1])
+        for line, tag in enumerate(tags, int(location.rpartition(" ")[2])):
+            if labels is not None and tag not in labels:
+                known = ", ".join(map(quote, labels[:30]))
+                raise BadRecordError(f"has the tag {quote(tag)}, which is none of {known}: mend it", f"line {line}")
+        return TaggedExample(number, tuple(words), tags, location)
 
-    return sieve.sift(_read_sentences(sieve, with_labels, labels), make)
-
-
-def _read_sentences(
-    sieve: Sieve, with_labels: bool, labels: tuple[str, ...] | None
-) -> Iterator[tuple[str, list[list[str]]]]:
-    rows: list[list[str]] = []
-    first = width = 0
-    is_bad = False
-    for number, line in enumerate(itertools.chain(read_lines(sieve), [b"\n"]), 1):
-        cells, fault = _split_line(line)
-        if not fault and (not cells or cells[0] == "-DOCSTART-"):
-            if rows and not is_bad:
-                yield f"line {first}", rows
-            rows, is_bad = [], False
-            continue
-        width = width or len(cells)
-        if not fault and len(cells) != width:
-            fault = f"has {len(cells)} columns where earlier lines have {width}: mend it"
-        if not fault and with_labels and width < 2:
-            fault = "has one column where a word and its tag should be: add the tags"
-        if not fault and with_labels and labels is not None and cells[-1] not in labels:
-            fault = f"has the tag {quote(cells[-1])}, which is none of {', '.join(map(quote, labels[:30]))}: mend it"
-        if fault and not is_bad:
-            sieve.refuse(f"line {number}", fault)
-            is_bad = True
-        first = first if rows else number
-        rows.append(cells)
+    return reader.convert(reader.records(), make)
 
 
-def _split_line(line: bytes | None) -> tuple[list[str], str]:
-    """Split a line at blanks and tabs (other white space may be a word), or say what is wrong with it."""
-    if line is None:
-        return [], "is longer than a line may be: split it"
-    if b"\0" in line:
-        return [], "holds a NUL character, which no text has: mend it"
-    try:
-        text = line.decode().strip(" \t\r\n")
-    except UnicodeDecodeError:
-        return [], "is not UTF-8: convert the file (iconv -t UTF-8, with -f LATIN1, UTF-16 or whatever it is)"
-    return _BETWEEN_CELLS.split(text) if text else [], ""
-
-
-def guess_kind(file: Path, columns: Columns) -> Kind:
-    """Say which kind of task a file is for, by its name, the named columns and its first thousand labels.
+def guess_kind(source: RecordSource, columns: Columns, format: str | None = None, header: bool = True) -> Kind:
+    """Say which kind of task a table is for, by its name, the named columns and its first thousand labels.
 
     Numbers are taken for scores only if some of them are no integers, and then even if a few labels are none, so that
     these are noticed; several labels in a cell have to be asked for, unless they are a list in JSON.
     """
-    if suffix_of(file) in _CONLL:
+    reader = RecordReader(source, format=format, header=header, skip_bad=True)
+    if reader.format == "conll":
         return "tagging"
     if columns.options:
         return "choice"
-    if suffix_of(file) == ".json" and _is_squad(file):
+    if reader.format == "json" and _is_squad(source):
         return "questions"
-    sieve = Sieve(file, skip_bad=True)
-    records = itertools.islice(_read_cells(sieve, (columns.text, columns.label)), _NUM_LOOKED_AT)
+    _refuse_text(reader)
+    records = itertools.islice(reader.records((columns.text, columns.label)), _NUM_LOOKED_AT)
     looked_at = [(cells.get(columns.text), cells[columns.label]) for _, cells in records if columns.label in cells]
     if any(isinstance(label, list) for _, label in looked_at):
         return "tagging" if any(isinstance(text, list) for text, _ in looked_at) else "multi-label"
@@ -209,9 +149,9 @@ def guess_kind(file: Path, columns: Columns) -> Kind:
     return "regression" if has_fractions and len(known) >= _MOSTLY * len(labels) else "classification"
 
 
-def _is_squad(file: Path) -> bool:
+def _is_squad(source: RecordSource) -> bool:
     try:
-        value = load_json(Sieve(file))
+        value = RecordReader(source).load_json()
     except BadRecordError:
         return False
     return isinstance(value, dict) and isinstance(value.get("data"), list)
