@@ -47,7 +47,7 @@ LAZY: dict[str, tuple[str, ...]] = {
     "pyarrow": ("text/",),
     "datasets": ("text/", "tasks/readers/"),
     "pandas": ("text/", "tasks/readers/"),
-    "zstandard": ("text/compression.py",),
+    "zstandard": ("text/blocks.py",),
     "gensim": ("baselines/word2vec.py",),
     "tensorboard": ("training/logbook.py",),
 }

@@ -1,6 +1,5 @@
 """`litebert tokenizer`: train, inspect, encode, decode."""
 
-import contextlib
 import json
 import signal
 import sys
