@@ -25,6 +25,11 @@ settings.register_profile("patient", deadline=None, suppress_health_check=[Healt
 settings.load_profile("patient")
 
 
+def need(library: str) -> Any:
+    """A library that does not come with the core, or a skip."""
+    return pytest.importorskip(library, reason=f"needs {library}: pip install -e '.[dev]'")
+
+
 def soak_count(full: int) -> int:
     """How often a long test repeats itself: `full` times, or a share of that which LITEBERT_SOAK names."""
     return max(1, round(full * float(os.environ.get("LITEBERT_SOAK", "1"))))

@@ -1,14 +1,18 @@
-"""What tests of comparisons share."""
-
-from pathlib import Path
+"""What tests of baselines share."""
 
 import pytest
 
-from litebert.text.tokenizer import Tokenizer
-from tests.tasks.small import make_encoder
+from tests.conftest import need
 
 
-@pytest.fixture(scope="session")
-def small_encoder(small_tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of an encoder to begin with."""
-    return make_encoder(tmp_path_factory.mktemp("encoder") / "small", small_tokenizer)
+@pytest.fixture
+def gensim() -> None:
+    """What word2vec needs."""
+    need("gensim")
+
+
+@pytest.fixture(autouse=True)
+def gensim_for_word2vec(request: pytest.FixtureRequest) -> None:
+    """Skip the case of word2vec, and no other, where gensim is not installed."""
+    if hasattr(request.node, "callspec") and "word2vec" in request.node.callspec.params.values():
+        need("gensim")

@@ -24,6 +24,7 @@ print(WordVectors(size=8, seed=3).fit({TEXTS}).vectors.tobytes().hex())
 """
 
 
+@pytest.mark.usefixtures("gensim")
 def test_vectors_do_not_depend_on_the_process() -> None:
     environment = {**os.environ, "PYTHONHASHSEED": "4242"}
     done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=True, env=environment)
@@ -31,6 +32,7 @@ def test_vectors_do_not_depend_on_the_process() -> None:
     assert done.stdout.strip() != WordVectors(size=8, seed=4).fit(TEXTS).vectors.tobytes().hex()
 
 
+@pytest.mark.usefixtures("gensim")
 def test_averages() -> None:
     model = WordVectors(size=8).fit(TEXTS)
     vector = dict(zip(model.words, model.vectors, strict=True))
@@ -40,12 +42,14 @@ def test_averages() -> None:
     np.testing.assert_allclose(averages[3], (2 * vector["cat"] + vector["dog"]) / 3, rtol=1e-5)
 
 
+@pytest.mark.usefixtures("gensim")
 def test_words_that_occur_once_are_left_out_unless_all_do() -> None:
     assert WordVectors(size=8).fit(["a b a"]).words == ["a"]
     assert sorted(WordVectors(size=8).fit(["a b c"]).words) == ["a", "b", "c"]
     assert WordVectors(size=8).fit(["", "..."]).words == []
 
 
+@pytest.mark.usefixtures("gensim")
 def test_words_beyond_the_ten_thousandth_are_learnt() -> None:
     model = WordVectors(size=8).fit(["a b " * 6_000 + "late last " * 10])
     start = WordVectors(size=8).fit(["a b " * 6_000, "late last"] + [""] * 3)
@@ -53,6 +57,7 @@ def test_words_beyond_the_ten_thousandth_are_learnt() -> None:
     assert "late" not in start.words
 
 
+@pytest.mark.usefixtures("gensim")
 def test_a_part_of_many_texts_holds_all_classes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(word2vec, "_MOST_ROWS", 20)
     # Every second text is of the same class.
@@ -60,6 +65,7 @@ def test_a_part_of_many_texts_holds_all_classes(monkeypatch: pytest.MonkeyPatch)
     assert model.predict(["the cat", "the dog"]) == ["cat", "dog"]
 
 
+@pytest.mark.usefixtures("gensim")
 def test_vectors_come_from_a_part_of_a_long_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(word2vec, "_MOST_CHARACTERS", 60)
     words = [f"{letter} {letter}" for letter in "abcdefghijklmnopqrst" * 2]

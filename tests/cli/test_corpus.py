@@ -8,12 +8,10 @@ import sys
 import time
 from pathlib import Path
 
-import psutil
 import pytest
-import transformers
 
 from tests.commands import run, run_fresh
-from tests.conftest import make_sentences
+from tests.conftest import make_sentences, need
 from tests.corpus.conftest import make_documents, write_documents
 
 
@@ -53,7 +51,7 @@ def test_encode_and_decode(home: Path) -> None:
     lines = text.split("\n")
     assert len(rows) == 3
     assert rows[1] == {"ids": [], "pieces": [], "offsets": []}
-    peer = transformers.AutoTokenizer.from_pretrained(home / "tok")
+    peer = need("transformers").AutoTokenizer.from_pretrained(home / "tok")
     for row, line in zip(rows, lines, strict=True):
         assert row["ids"] == peer(line, add_special_tokens=False)["input_ids"]
         assert len(row["ids"]) == len(row["pieces"]) == len(row["offsets"])
@@ -140,7 +138,9 @@ def test_ctrl_c_says_how_to_go_on(home: Path, tmp_path: Path, moment: str) -> No
     while moment == "in the middle" and not list(tmp_path.glob("c/train-*.shard")):
         time.sleep(0.01)
         assert process.poll() is None
-    while moment == "at the start" and len(psutil.Process(process.pid).children()) < 2:  # the workers are starting
+    while (
+        moment == "at the start" and len(need("psutil").Process(process.pid).children()) < 2
+    ):  # the workers are starting
         time.sleep(0.01)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to workers, too
     _, errors = process.communicate(timeout=600)

@@ -11,7 +11,6 @@ import time
 from pathlib import Path
 
 import numpy as np
-import psutil
 import pytest
 
 from litebert.corpus.corpus import HELD_OUT, TRAIN, Corpus
@@ -20,6 +19,7 @@ from litebert.corpus.prepare import PrepareConfig, prepare
 from litebert.errors import LitebertError, RequestError
 from litebert.text.sources import Reader, ReadOptions, find_sources
 from litebert.text.tokenizer import Tokenizer
+from tests.conftest import need
 from tests.corpus.conftest import make_documents, prepare_documents, write_documents
 
 SETTINGS = PrepareConfig(shard_tokens=40_000, held_out=0.03)
@@ -83,7 +83,7 @@ def test_the_same_bytes_although_a_worker_dies(
 def test_a_cluster_gives_the_same_bytes_although_a_worker_dies(
     source: Path, small_tokenizer: Tokenizer, expected: dict[str, str], tmp_path: Path
 ) -> None:
-    local_cluster = pytest.importorskip("distributed").LocalCluster
+    local_cluster = need("distributed").LocalCluster
     with local_cluster(n_workers=2, threads_per_worker=1, dashboard_address=None, host="127.0.0.1") as cluster:
         killed: list[int] = []
 
@@ -161,7 +161,7 @@ def test_workers_killed_twenty_times(
     equal = num_killed = 0
     for number in range(20):
         out = tmp_path / str(number)
-        process = psutil.Popen(
+        process = need("psutil").Popen(
             command(source, tokenizer_folder, out, 2), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         while process.poll() is None and len(list(out.glob("train-*.shard*"))) < 1 + number % 3:
@@ -366,6 +366,7 @@ signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
 sys.argv = {arguments!r}
 from litebert.cli import main
+from tests.conftest import need
 main()
 """
 

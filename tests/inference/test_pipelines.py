@@ -9,7 +9,7 @@ import litebert
 from litebert.errors import RequestError
 from litebert.model.model import Model
 from litebert.text.tokenizer import Tokenizer
-from tests.conftest import small_config
+from tests.conftest import need, small_config
 from tests.parity.peers import quiet
 from tests.text.test_tokenizer import PIECES
 
@@ -21,7 +21,7 @@ def tokenizer(tmp_path: Path) -> Tokenizer:
 
 
 def test_fill_mask_equals_transformers(tmp_path: Path, tokenizer: Tokenizer) -> None:
-    from transformers import pipeline
+    pipeline = need("transformers").pipeline
 
     config = small_config(vocab_size=len(PIECES))
     Model(config, "masked-lm").save_pretrained(tmp_path / "model", tokenizer)
@@ -35,7 +35,7 @@ def test_fill_mask_equals_transformers(tmp_path: Path, tokenizer: Tokenizer) -> 
 
 
 def test_classify_equals_transformers(tmp_path: Path, tokenizer: Tokenizer) -> None:
-    from transformers import pipeline
+    pipeline = need("transformers").pipeline
 
     config = small_config(vocab_size=len(PIECES), labels=("red", "green", "blue"))
     Model(config, "sequence-classification").save_pretrained(tmp_path / "model", tokenizer)

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
 from torch import Tensor, nn
 
 from litebert.config import Head
 from litebert.model.heads import HEADS
 from litebert.model.model import Model, ModelOutput
+from tests.conftest import need
 
 SHARED_HEADS: tuple[Head, ...] = tuple(
     head for head, kind in HEADS.items() if kind.class_suffix and head != "sentence-embedding"
@@ -33,6 +33,7 @@ _OUTPUTS: dict[Head, dict[str, str]] = {  # ours → theirs
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
     """transformers without its progress bars and notices."""
+    transformers = need("transformers")
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     yield
@@ -42,7 +43,7 @@ def open_in_transformers(folder: Path) -> nn.Module:
     """Open one of our folders with the class that its config.json names; nothing may be missing or left over."""
     (name,) = json.loads((folder / "config.json").read_text(encoding="utf-8"))["architectures"]
     with quiet():
-        model, report = getattr(transformers, name).from_pretrained(folder, output_loading_info=True)
+        model, report = getattr(need("transformers"), name).from_pretrained(folder, output_loading_info=True)
     assert not report["missing_keys"], report
     assert not report["unexpected_keys"], report
     assert not report["mismatched_keys"], report

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import transformers
 from torch import Tensor
 
 from litebert.model.model import Model
@@ -16,8 +15,11 @@ from litebert.tasks.saved import read_saved_task
 from litebert.tasks.spans import combine_all, decode_plain
 from litebert.tasks.task import ChoiceExample, QuestionExample, TaggedExample, TextExample
 from litebert.text.tokenizer import Tokenizer
+from tests.conftest import need
 from tests.parity.peers import quiet
 from tests.tasks.small import ask, finetune_here, make_data, make_encoder, make_examples, small_run
+
+transformers = need("transformers")
 
 CLOSE = 1e-4  # of probabilities
 LONGER = {"pairs": 80, "multi-label": 140, "regression": 80}  # until they do not always say the same

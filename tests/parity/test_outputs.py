@@ -8,7 +8,7 @@ import torch
 from litebert.config import Head, ModelConfig
 from litebert.model.model import Model
 from litebert.presets import PRESETS
-from tests.conftest import small_config, small_inputs
+from tests.conftest import need, small_config, small_inputs
 from tests.parity.peers import (
     SHARED_HEADS,
     largest_difference,
@@ -111,7 +111,7 @@ def test_dropout_settings_and_ids_travel(tmp_path: Path) -> None:
 
 
 def test_the_encoder_of_an_answerability_model_opens(tmp_path: Path) -> None:
-    import transformers
+    transformers = need("transformers")
 
     config = small_config()
     ours = Model(config, "answerable-question-answering")

@@ -13,6 +13,7 @@ from sentencepiece import SentencePieceProcessor
 
 from litebert.text.spiece import SpieceEngine
 from litebert.text.tokenizer import Tokenizer
+from tests.conftest import need
 from tests.text import oracle
 
 BOOKS_BYTES = 20_000_000
@@ -48,11 +49,11 @@ def read_texts(name: str, data: Path) -> Iterator[str]:
 
 def compare(data: Path, folder: Path, name: str, limit: int | None = None) -> str:
     """Compare in batches; give a line of the table."""
-    from transformers import AutoTokenizer
+    transformers = need("transformers")
 
     tokenizer = Tokenizer.from_pretrained(data / "tokenizer" / "spiece.model")
     tokenizer.write_files(folder)
-    theirs = AutoTokenizer.from_pretrained(folder)
+    theirs = transformers.AutoTokenizer.from_pretrained(folder)
     engine = tokenizer._engine
     assert isinstance(engine, SpieceEngine)
     processor = SentencePieceProcessor(model_proto=engine.model)

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from transformers import AlbertForPreTraining
 
 from litebert.config import ModelConfig
 from litebert.model.model import Model
 from litebert.pretraining.headstart import give_head_start
+from tests.conftest import need
 
 OFFSETS = (-1, 1, -2, 2)
 
@@ -110,7 +110,7 @@ def test_it_can_be_saved_opened_by_transformers_and_trained(tmp_path: Path) -> N
     model = fresh()
     give_head_start(model, some_frequencies(model))
     model.save_pretrained(tmp_path / "model")
-    peer = AlbertForPreTraining.from_pretrained(tmp_path / "model").eval()
+    peer = need("transformers").AlbertForPreTraining.from_pretrained(tmp_path / "model").eval()
     ids = torch.randint(5, 500, (3, 20))
     with torch.no_grad():
         torch.testing.assert_close(model(ids).prediction_logits, peer(ids).prediction_logits, rtol=1e-4, atol=1e-5)

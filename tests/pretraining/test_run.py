@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import AlbertForPreTraining
 
 import litebert
 from litebert.corpus.corpus import TRAIN, Corpus
@@ -22,7 +21,7 @@ from litebert.training.config import Stage
 from litebert.training.job import News
 from litebert.training.run import read_run_config
 from litebert.training.state import CheckpointStore
-from tests.conftest import small_config
+from tests.conftest import need, small_config
 from tests.pretraining.runs import assert_same_end, entries, events, losses, pretrain_here, tiny_run
 
 
@@ -39,7 +38,7 @@ def finished(small_corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> 
 
 def test_the_final_model_opens_everywhere(finished: Path) -> None:
     model = Model.from_pretrained(finished / "model")
-    peer = AlbertForPreTraining.from_pretrained(finished / "model").eval()
+    peer = need("transformers").AlbertForPreTraining.from_pretrained(finished / "model").eval()
     ids = torch.randint(5, 400, (3, 20), generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         ours, theirs = model(ids), peer(ids)

@@ -21,7 +21,7 @@ from litebert.text.engine import TokenizersEngine
 from litebert.text.spiece import SpieceEngine
 from litebert.text.tokenizer import Tokenizer
 from litebert.text.vocabulary import VocabularyConfig, train_vocabulary
-from tests.conftest import make_sentences
+from tests.conftest import make_sentences, need
 from tests.text import oracle
 from tests.text.test_tokenizer import PIECES
 from tests.work import assert_linear
@@ -66,9 +66,9 @@ def folder(small_tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory)
 
 @pytest.fixture(scope="module")
 def theirs(folder: Path) -> Any:
-    from transformers import AutoTokenizer
+    transformers = need("transformers")
 
-    return AutoTokenizer.from_pretrained(folder)
+    return transformers.AutoTokenizer.from_pretrained(folder)
 
 
 def test_google_would_give_the_same_ids(small_tokenizer: Tokenizer) -> None:
@@ -102,7 +102,7 @@ def test_the_rule_for_numbers_may_give_the_unknown_piece(small_tokenizer: Tokeni
 
 
 def test_a_model_that_puts_no_space_first(small_tokenizer: Tokenizer, tmp_path: Path) -> None:
-    from transformers import AutoTokenizer
+    transformers = need("transformers")
 
     proto: Any = protocol.ModelProto.FromString(engine_of(small_tokenizer).model)  # type: ignore[attr-defined]
     proto.normalizer_spec.add_dummy_prefix = False
@@ -113,7 +113,7 @@ def test_a_model_that_puts_no_space_first(small_tokenizer: Tokenizer, tmp_path: 
     ]  # fmt: skip
     tokenizer.write_files(tmp_path)
     texts = ["the river crossed", "한국어를 공부합니다"]
-    found = AutoTokenizer.from_pretrained(tmp_path)(texts, add_special_tokens=False)["input_ids"]
+    found = transformers.AutoTokenizer.from_pretrained(tmp_path)(texts, add_special_tokens=False)["input_ids"]
     assert found == rows_of(tokenizer, texts)
     proto.trainer_spec.model_type = proto.trainer_spec.BPE
     with pytest.raises(RequestError, match="only unigram models"):
@@ -225,16 +225,16 @@ def test_saved_files(small_tokenizer: Tokenizer, folder: Path, tmp_path: Path) -
 
 
 def test_the_switches_are_saved(small_tokenizer: Tokenizer, tmp_path: Path) -> None:
-    from transformers import AutoTokenizer
+    transformers = need("transformers")
 
     kept = CleanUp(do_lower_case=False, keep_accents=True)
     Tokenizer(SpieceEngine(engine_of(small_tokenizer).model, kept)).write_files(tmp_path)
     again = Tokenizer.from_pretrained(tmp_path)
     assert engine_of(again).clean_up == kept
     texts = ["The Café", "the cafe\u0301", "\u1112\u1161\u11ab국", "ＡＢ ﬁ"]
-    assert AutoTokenizer.from_pretrained(tmp_path)(texts, add_special_tokens=False)["input_ids"] == rows_of(
-        again, texts
-    )
+    assert transformers.AutoTokenizer.from_pretrained(tmp_path)(texts, add_special_tokens=False)[
+        "input_ids"
+    ] == rows_of(again, texts)
 
 
 def test_auto_tokenizer_gives_the_same_ids(small_tokenizer: Tokenizer, theirs: Any) -> None:

@@ -9,7 +9,7 @@ import pytest
 from litebert.errors import FolderError, RequestError
 from litebert.model.model import Model
 from litebert.text.tokenizer import Tokenizer
-from tests.conftest import small_config
+from tests.conftest import need, small_config
 
 PIECES = [
     "[PAD]",
@@ -60,11 +60,11 @@ def test_pieces_that_are_line_separators_keep_their_place(tmp_path: Path) -> Non
 
 
 def test_auto_tokenizer_gives_the_same_ids(vocabulary: Path, tmp_path: Path) -> None:
-    from transformers import AutoTokenizer
+    transformers = need("transformers")
 
     tokenizer = Tokenizer.from_pretrained(vocabulary)
     Model(small_config(vocab_size=len(PIECES))).save_pretrained(tmp_path / "model", tokenizer)
-    theirs = AutoTokenizer.from_pretrained(tmp_path / "model")
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "model")
     again = Tokenizer.from_pretrained(tmp_path / "model")
     for pairs in (None, TEXTS[::-1]):
         expected = theirs(TEXTS, pairs, padding=True, return_tensors="np")

@@ -11,6 +11,7 @@ from torch import Tensor
 import litebert
 from litebert.errors import FolderError
 from litebert.model.model import Model
+from tests.conftest import need
 from tests.parity.peers import quiet
 
 SIZES = {"vocab_size": 60, "hidden_size": 24, "embedding_size": 10, "intermediate_size": 40, "num_hidden_layers": 3}
@@ -100,7 +101,7 @@ def test_a_broken_variant_is_refused(tmp_path: Path) -> None:
 
 
 def test_chinese_makes_sense_here_and_in_transformers(real_data: Path, tmp_path: Path) -> None:
-    import transformers
+    transformers = need("transformers")
 
     pipeline = litebert.load(real_data / "weights" / "albert_tiny_zh")
     expected = {"今天天气很[MASK]。": "好", "中国的首都是[MASK]京。": "北", "他的身体很[MASK]康。": "健"}
