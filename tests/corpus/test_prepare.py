@@ -70,7 +70,7 @@ def test_the_same_bytes_although_a_worker_dies(
     killed: list[int] = []
 
     def kill(_: object) -> None:
-        children = [child for child in psutil.Process().children() if child.pid not in killed]
+        children = [child for child in need("psutil").Process().children() if child.pid not in killed]
         workers = [child for child in children if "spawn_main" in " ".join(child.cmdline())]
         if workers and len(killed) < 2:
             killed.append(workers[-1].pid)

@@ -5,12 +5,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from litebert.corpus import runners
 from litebert.corpus.runners import open_runner
 from litebert.errors import LitebertError
+from tests.conftest import need
 from tests.corpus import runner_jobs
 
 
@@ -71,8 +71,8 @@ def test_workers_are_other_processes_with_one_thread_each_and_end_with_the_runne
         processes = {process for process, _ in found}
         assert os.getpid() not in processes
         assert {threads for _, threads in found} == {"1"}
-        assert all(psutil.pid_exists(process) for process in processes)
-    assert not any(psutil.pid_exists(process) for process in processes)
+        assert all(need("psutil").pid_exists(process) for process in processes)
+    assert not any(need("psutil").pid_exists(process) for process in processes)
     assert os.environ["OMP_NUM_THREADS"] == "3"
 
 

@@ -9,11 +9,10 @@ import sys
 import threading
 import tracemalloc
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet
 import pytest
 import zstandard
 from hypothesis import HealthCheck, given, settings
@@ -21,6 +20,7 @@ from hypothesis import strategies as st
 
 from litebert.errors import LitebertError, RequestError
 from litebert.text.sources import Document, Reader, ReadOptions, find_sources
+from tests.conftest import need
 
 CHARACTERS = st.characters(exclude_categories=["Cs"])
 TEXTS = st.lists(st.text(CHARACTERS).filter(str.strip), max_size=8)
@@ -31,6 +31,8 @@ def read(*names: Path | str, **options: Any) -> list[str]:
 
 
 def write(path: Path, content: bytes) -> Path:
+    if ".parquet" in path.suffixes:
+        need("pyarrow")
     pack: Callable[[bytes], bytes] = {".gz": gzip.compress, ".zst": zstandard.compress}.get(path.suffix, bytes)
     path.write_bytes(pack(content))
     return path
@@ -50,9 +52,15 @@ def as_table(texts: list[str]) -> bytes:
 
 
 def as_parquet(values: list[Any]) -> bytes:
+    """A table in Parquet, or nothing if pyarrow is not installed; `write` then skips the test."""
+    if find_spec("pyarrow") is None:
+        return b""
+    import pyarrow as pa
+    from pyarrow import parquet
+
     buffer = io.BytesIO()
     table = pa.table({"id": pa.array(range(len(values)), pa.int64()), "text": pa.array(values)})
-    pyarrow.parquet.write_table(table, buffer, row_group_size=3)
+    parquet.write_table(table, buffer, row_group_size=3)
     return buffer.getvalue()
 
 
