@@ -12,9 +12,17 @@ import torch
 
 from litebert.batch import NO_LABEL, Batch
 from litebert.corpus.corpus import TRAIN, Corpus
-from litebert.corpus.lint import Report, examine, lint
+from litebert.corpus.lint import (
+    Finding,
+    Measures,
+    Report,
+    examine,
+    lint,
+    make_findings,
+    show_sequence,
+    unpack_sequences,
+)
 from litebert.corpus.stream import BatchStream, StreamConfig
-from litebert.corpus.unfolding import show_sequence, unfold
 from litebert.text.tokenizer import Tokenizer
 from tests.commands import run
 from tests.corpus.conftest import make_documents, prepare_documents
@@ -178,7 +186,7 @@ def test_replacements_that_are_not_80_10_10(large_corpus: Corpus) -> None:
 
 def test_examples_show_what_is_hidden(small_corpus: Corpus) -> None:
     tokenizer = small_corpus.tokenizer
-    for sequence in list(unfold(BatchStream(small_corpus, CONFIG).epoch(8), tokenizer.sep_id))[:50]:
+    for sequence in list(unpack_sequences(BatchStream(small_corpus, CONFIG).epoch(8), tokenizer.sep_id))[:50]:
         text = show_sequence(sequence, tokenizer)
         assert text.startswith("[CLS]")
         assert text.endswith("[SEP]")
@@ -203,3 +211,66 @@ def test_the_command(small_corpus: Corpus, tmp_path: Path, small_tokenizer: Toke
     missing = run("lint", str(tmp_path / "nothing"))
     assert missing.returncode == 1
     assert missing.stderr.count("\n") == 1
+
+
+GOOD = Measures(
+    num_sequences=20_000,
+    num_pairs=18_000,
+    num_masked=100_000,
+    mask_rate=0.15,
+    run_lengths={1: 0.55, 2: 0.27, 3: 0.18},
+    torn_words=0.0,
+    shown={"mask": 0.8, "random": 0.1, "same": 0.1},
+    swapped=0.5,
+    mixed_documents=0.0,
+    border_accuracy=0.5,
+    lengths=[20, 60, 90, 96, 96],
+    padding=0.01,
+    unknown_rate=0.0,
+    duplicates=0.0,
+    scripts={"LATIN": 1.0},
+)
+
+
+def findings(**measures: object) -> dict[str, Finding]:
+    changed = dataclasses.replace(GOOD, **measures)  # type: ignore[arg-type]
+    return {finding.name: finding for finding in make_findings(changed, "sop")}
+
+
+@pytest.mark.parametrize(
+    ("name", "measures", "verdict"),
+    [
+        ("mask rate", {"mask_rate": 0.2}, "look"),
+        ("mask rate", {"mask_rate": 0.5}, "bad"),
+        ("mask rate", {"mask_rate": 0.0, "num_masked": 0, "num_sequences": 10}, "look"),
+        ("n-grams", {"torn_words": 0.01}, "bad"),
+        ("n-grams", {"run_lengths": {1: 1.0}}, "look"),
+        ("80/10/10", {"shown": {"mask": 1.0, "random": 0.0, "same": 0.0}}, "bad"),
+        ("80/10/10", {"num_masked": 20}, "look"),
+        ("labels", {"swapped": 0.6}, "bad"),
+        ("labels", {"num_pairs": 0, "border_accuracy": None}, "bad"),
+        ("labels", {"num_pairs": 2_000}, "look"),
+        ("documents", {"mixed_documents": 0.02}, "bad"),
+        ("documents", {"mixed_documents": None}, "look"),
+        ("borders", {"border_accuracy": 0.6}, "bad"),
+        ("borders", {"border_accuracy": None}, "look"),
+        ("lengths", {"padding": 0.5}, "look"),
+        ("unknown", {"unknown_rate": 0.01}, "look"),
+        ("unknown", {"unknown_rate": 0.2}, "bad"),
+        ("duplicates", {"duplicates": 0.05}, "look"),
+        ("duplicates", {"duplicates": 0.5}, "bad"),
+    ],
+)
+def test_each_measure_has_its_limits(name: str, measures: dict[str, object], verdict: str) -> None:
+    assert all(finding.verdict == "good" and finding.message and not finding.advice for finding in findings().values())
+    found = findings(**measures)
+    assert found[name].verdict == verdict
+    assert found[name].advice
+    report = Report(list(found.values()), GOOD, [])
+    assert report.verdict == max((it.verdict for it in found.values()), key=["good", "look", "bad"].index)
+    assert report.as_json()["verdict"] == report.verdict
+
+
+def test_nothing_is_said_about_pairs_where_there_are_none() -> None:
+    names = {finding.name for finding in make_findings(dataclasses.replace(GOOD, num_pairs=0), "none")}
+    assert not names & {"labels", "documents", "borders"}

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from litebert.corpus.masking import mask_tokens
+from litebert.corpus.masking import PieceTable, mask_tokens
 from litebert.corpus.randomness import draw
-from litebert.corpus.words import PieceTable
 from tests.corpus.oracle import Chances, mask_words
 
 # Ids: 0 continues a word, 1 begins one, 2 begins one and stands alone (a script without spaces), 3 is never in text.
@@ -18,7 +17,7 @@ TABLE = PieceTable(np.array([False, True, True, False]), np.array([False, False,
 MASK = 3
 
 
-def masked_places(segments: list[list[list[int]]], rate: float, max_ngram: int, seed: int) -> list[set[int]]:
+def masked_positions(segments: list[list[list[int]]], rate: float, max_ngram: int, seed: int) -> list[set[int]]:
     """Which tokens of each example are masked; examples are lists of segments, which are lists of tokens."""
     flat = [segment for example in segments for segment in example]
     owner = np.array([i for i, example in enumerate(segments) for _ in example])
@@ -28,7 +27,7 @@ def masked_places(segments: list[list[list[int]]], rate: float, max_ngram: int, 
     masked = mask_tokens(tokens, lengths, owner, keys, TABLE, MASK, rate, max_ngram)
     sizes = np.bincount(owner, weights=lengths, minlength=len(segments)).astype(int)
     ends = np.cumsum(sizes)
-    split = np.split(masked.places, np.searchsorted(masked.places, ends[:-1]))
+    split = np.split(masked.positions, np.searchsorted(masked.positions, ends[:-1]))
     return [set((places - end + size).tolist()) for places, end, size in zip(split, ends, sizes, strict=True)]
 
 
@@ -41,7 +40,7 @@ def word_sizes(segment: list[int]) -> list[int]:
     return sizes
 
 
-def expected_places(example: list[list[int]], rate: float, max_ngram: int, key: int) -> set[int]:
+def expected_positions(example: list[list[int]], rate: float, max_ngram: int, key: int) -> set[int]:
     segments = [word_sizes(segment) for segment in example]
     begins = np.cumsum([0, *(size for segment in segments for size in segment)])
     chosen = mask_words(segments, rate, max_ngram, Chances.from_hashes(key))
@@ -59,9 +58,9 @@ def test_arrays_do_what_the_plain_version_does(
 ) -> None:
     keys = draw(seed, np.arange(len(examples)))
     expected = [
-        expected_places(example, rate, max_ngram, int(key)) for example, key in zip(examples, keys, strict=True)
+        expected_positions(example, rate, max_ngram, int(key)) for example, key in zip(examples, keys, strict=True)
     ]
-    assert masked_places(examples, rate, max_ngram, seed) == expected
+    assert masked_positions(examples, rate, max_ngram, seed) == expected
 
 
 @pytest.mark.parametrize(("num_words", "max_word"), [(3, 1), (9, 4), (80, 1), (300, 3), (40, 12)])
@@ -71,7 +70,7 @@ def test_the_rate_holds_at_every_length(num_words: int, max_word: int) -> None:
     for _ in range(4000 if num_words < 50 else 500):
         words = [[1, *[0] * generator.randrange(max_word)] for _ in range(num_words)]
         examples.append([[token for word in words for token in word]])
-    masked = sum(map(len, masked_places(examples, 0.15, 3, 5)))
+    masked = sum(map(len, masked_positions(examples, 0.15, 3, 5)))
     total = sum(len(example[0]) for example in examples)
     # Short examples are masked by chance: four standard deviations of that.
     assert masked / total == pytest.approx(0.15, abs=4 * (0.15 * 3 * max_word / total) ** 0.5)
@@ -86,7 +85,7 @@ def test_the_distribution_is_that_of_the_plain_version() -> None:
         examples.append([[token for size in sizes for token in (1, *[0] * (size - 1))]])
     ours, theirs = Counter[int](), Counter[int]()
     places = np.zeros((2, 60))
-    for example, masked in zip(examples, masked_places(examples, 0.15, 3, 9), strict=True):
+    for example, masked in zip(examples, masked_positions(examples, 0.15, 3, 9), strict=True):
         sizes = word_sizes(example[0])
         begins = np.cumsum([0, *sizes[:-1]])
         words = [word for word, begin in enumerate(begins) if int(begin) in masked]
@@ -125,7 +124,7 @@ def test_lengths_of_ngrams_follow_the_paper() -> None:
     tokens = np.ones(400_000, np.int64)
     lengths = np.full(1000, 400)
     masked = mask_tokens(tokens, lengths, np.arange(1000), draw(3, np.arange(1000)), TABLE, MASK, 0.02, 3)
-    words = [masked.places[masked.places // 400 == row].tolist() for row in range(1000)]
+    words = [masked.positions[masked.positions // 400 == row].tolist() for row in range(1000)]
     found = Counter(length for row in words for length in runs(row))
     total = found.total()
     assert [found[n] / total for n in (1, 2, 3)] == pytest.approx([6 / 11, 3 / 11, 2 / 11], abs=0.03)

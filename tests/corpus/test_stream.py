@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 
 from litebert.batch import NO_LABEL, Batch
 from litebert.corpus.corpus import HELD_OUT, TRAIN, Corpus
-from litebert.corpus.rows import arrange
-from litebert.corpus.stream import BatchStream, Cursor, StreamConfig
-from litebert.corpus.unfolding import unfold
+from litebert.corpus.lint import unpack_sequences
+from litebert.corpus.stream import BatchStream, Cursor, StreamConfig, arrange_rows
 from litebert.errors import RequestError
 from litebert.model.model import Model
 from litebert.training.objectives import pretraining_loss
@@ -121,7 +120,7 @@ def test_an_epoch_holds_every_sentence_once(small_corpus: Corpus, config: Stream
     stream = BatchStream(small_corpus, config)
     tokenizer = small_corpus.tokenizer
     seen: Counter[int] = Counter()
-    for sequence in unfold(stream.epoch(32, epoch=1), tokenizer.sep_id):
+    for sequence in unpack_sequences(stream.epoch(32, epoch=1), tokenizer.sep_id):
         for segment in filter(None, (sequence.first, sequence.second)):
             seen.update(sequence.original[segment].tolist())
     expected: Counter[int] = Counter()
@@ -169,7 +168,7 @@ def test_rows_are_built_as_the_model_expects(small_corpus: Corpus, config: Strea
     assert mask is not None
     assert torch.equal(mask == 0, padding)
     assert (batch.token_type_ids[padding] == 0).all()
-    for sequence in unfold([batch], tokenizer.sep_id):
+    for sequence in unpack_sequences([batch], tokenizer.sep_id):
         assert sequence.original[0] == tokenizer.cls_id
         assert sequence.original[-1] == tokenizer.sep_id
         assert (sequence.second is None) == (sequence.label == NO_LABEL)
@@ -215,7 +214,7 @@ def test_a_batch_trains(small_corpus: Corpus, pairs: str, length: int, packing: 
 @given(st.lists(st.integers(3, 40), min_size=1, max_size=200), st.booleans(), st.integers(0, 9))
 def test_rows_hold_every_example_once_and_are_never_too_long(lengths: list[int], packing: bool, seed: int) -> None:
     sizes = np.array(lengths)
-    rows = arrange(sizes, 40, packing, seed)
+    rows = arrange_rows(sizes, 40, packing, seed)
     assert sorted(rows.members.tolist()) == list(range(len(lengths)))
     totals = [sizes[rows.members[a:b]].sum() for a, b in zip(rows.offsets[:-1], rows.offsets[1:], strict=True)]
     assert min(totals) > 0

@@ -12,9 +12,9 @@ import torch
 
 from litebert.batch import NO_LABEL, Batch
 from litebert.corpus.corpus import HELD_OUT, TRAIN, Corpus
+from litebert.corpus.masking import piece_table
 from litebert.corpus.shards import Shard
 from litebert.corpus.stream import BatchStream, StreamConfig
-from litebert.corpus.words import piece_table
 from litebert.errors import RequestError
 from litebert.pretraining.guessers import Guessers, Scores
 from litebert.text.tokenizer import Tokenizer

@@ -126,7 +126,7 @@ def _print_report(report: "Report", manifest: dict[str, Any]) -> None:
     table = Table(box=None, show_header=False, pad_edge=False)
     for finding in report.findings:
         advice = f"\n[bold]{escape(finding.advice)}[/]" if finding.advice else ""
-        table.add_row(_MARKS[finding.verdict], finding.name, escape(finding.words) + advice)
+        table.add_row(_MARKS[finding.verdict], finding.name, escape(finding.message) + advice)
     for example in report.examples:
         label, _, text = example.partition(": ")
         console.print(f"[bold]{label}[/]  {escape(text)}\n", highlight=False)

@@ -49,10 +49,10 @@ class Corpus:
             verify_manifest(folder / TOKENIZER)
         tokenizer = Tokenizer.from_pretrained(folder / TOKENIZER)
         try:
-            said, files = manifest["tokenizer"], manifest["files"]
-            dtype = token_type(said["vocab_size"])
+            recorded, files = manifest["tokenizer"], manifest["files"]
+            dtype = token_type(recorded["vocab_size"])
             entries = {split: [ShardEntry(**entry) for entry in manifest["splits"][split]] for split in SPLITS}
-            if said["vocab_size"] != tokenizer.vocab_size or said["sha256"] != hash_tokenizer(tokenizer):
+            if recorded["vocab_size"] != tokenizer.vocab_size or recorded["sha256"] != hash_tokenizer(tokenizer):
                 raise FolderError(f"{folder} was prepared with another tokenizer than the one in it; prepare it again")
             if any(files[entry.name]["sha256"] != entry.sha256 for found in entries.values() for entry in found):
                 raise ValueError("two hashes of one file")

@@ -33,8 +33,8 @@ class DigestSet:
         """Add a digest; whether it is new."""
         if digest in self._recent:
             return False
-        place = int(np.searchsorted(self._sorted, np.uint64(digest)))
-        if place < self._sorted.size and int(self._sorted[place]) == digest:
+        index = int(np.searchsorted(self._sorted, np.uint64(digest)))
+        if index < self._sorted.size and int(self._sorted[index]) == digest:
             return False
         self._recent.add(digest)
         # Merging costs what is there already: the more that is, the more is gathered first.

@@ -71,8 +71,8 @@ class Ledger:
         self._lock = lock_folder(folder, "`litebert prepare`")
         try:
             self._refuse_corpus()
-            said = {"sha256": hash_tokenizer(tokenizer), "vocab_size": tokenizer.vocab_size}
-            self.content = self._open(_Content(config=config, tokenizer=said))
+            made_with = {"sha256": hash_tokenizer(tokenizer), "vocab_size": tokenizer.vocab_size}
+            self.content = self._open(_Content(config=config, tokenizer=made_with))
             write_json(self.folder / PROGRESS, self.content.model_dump())
             if not self.content.read.parts_read or not (folder / TOKENIZER).is_dir():
                 shutil.rmtree(folder / TOKENIZER, ignore_errors=True)

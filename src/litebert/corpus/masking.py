@@ -5,26 +5,61 @@ begins n words of its segment that are all free; mask them; draw the next n, unt
 the end, where some n would exceed that, an n-gram counts as many tokens as one has there on average, whatever n is; and
 the last is masked with the probability (what is left) / (that average). So rate and p(n) hold on average, for any
 length of words and sequences. Here every step is taken for all examples together, as arrays.
+
+A word begins at a piece with ▁ (or, in WordPiece, at one without ##). In scripts that are written without spaces, such
+as Chinese, Japanese and Thai, each piece counts as a word.
 """
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from litebert.corpus.randomness import draw, uniform
-from litebert.corpus.words import PieceTable
+from litebert.text.tokenizer import Tokenizer
 
-__all__ = ["Masked", "expand_ranges", "mask_tokens"]
+__all__ = ["Masked", "PieceTable", "expand_ranges", "mask_tokens", "piece_table"]
 
 Integers = NDArray[np.int64]
+# Thai and Lao, Tibetan, Myanmar, Khmer, kana, CJK ideographs with their punctuation, full-width forms.
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u2e80-\u312f\u31a0-\ua4cf\uf900-\ufaff\uff01-\uff9f"
+    "\U0001b000-\U0001b2ff\U00020000-\U0003ffff]"
+)
+
+
+@dataclass(frozen=True)
+class PieceTable:
+    """Facts about each id of a vocabulary."""
+
+    starts_word: NDArray[np.bool_]
+    stands_alone: NDArray[np.bool_]  # what follows it begins a word, too
+    ordinary_ids: Integers  # neither special nor unused: what may replace a masked token
+
+    def find_starts(self, tokens: Integers) -> NDArray[np.bool_]:
+        """Which tokens of running text begin a word; the first does."""
+        starts = self.starts_word[tokens]
+        starts[1:] |= self.stands_alone[tokens[:-1]]
+        starts[:1] = True
+        return starts
+
+
+def piece_table(tokenizer: Tokenizer) -> PieceTable:
+    """Look at every piece once."""
+    pieces = [tokenizer.piece(i) for i in range(tokenizer.vocab_size)]
+    continues = tokenizer.continues
+    alone = np.array([bool(_UNSPACED.search(piece)) for piece in pieces])
+    begins = [not piece.startswith(continues) if continues else piece.startswith("▁") for piece in pieces]
+    ordinary = sorted(set(range(tokenizer.vocab_size)) - tokenizer.reserved_ids)
+    return PieceTable(np.array(begins) | alone, alone, np.array(ordinary, np.int64))
 
 
 @dataclass(frozen=True)
 class Masked:
     """What masking did to the tokens of some examples."""
 
-    places: Integers  # of the masked tokens, in order
+    positions: Integers  # of the masked tokens, in order
     shown: Integers  # what stands there now: [MASK], a random piece, or the token itself
 
 
@@ -38,20 +73,20 @@ def mask_tokens(
     rate: float,
     max_ngram: int,
 ) -> Masked:
-    """Choose words to mask, and what is shown in their place: 80 % [MASK], 10 % a random piece, 10 % themselves."""
+    """Choose words to mask, and what is shown instead: 80 % [MASK], 10 % a random piece, 10 % themselves."""
     words = _Words.find(tokens, segment_lengths, segment_examples, table)
     begins, counts = _choose(words, keys, rate, max_ngram)
     order = np.argsort(begins)
     begins, counts = begins[order], counts[order]
     first, last = words.begin[begins], words.begin[begins + counts]
-    places = expand_ranges(first, last - first)
+    positions = expand_ranges(first, last - first)
     example = np.repeat(words.example[begins], last - first)
     # Counters above 2**32 belong to tokens; those below to the choice of words.
-    bits = draw(keys[example], places - words.example_begin[example] + (1 << 32))
+    bits = draw(keys[example], positions - words.example_begin[example] + (1 << 32))
     chance = uniform(bits)
     random_piece = table.ordinary_ids[(draw(bits, 1) % np.uint64(table.ordinary_ids.size)).astype(np.int64)]
-    shown = np.where(chance < 0.8, mask_id, np.where(chance < 0.9, random_piece, tokens[places]))
-    return Masked(places, shown)
+    shown = np.where(chance < 0.8, mask_id, np.where(chance < 0.9, random_piece, tokens[positions]))
+    return Masked(positions, shown)
 
 
 @dataclass(frozen=True)

@@ -6,21 +6,26 @@ documents lie behind it: run again, preparation reads past those and goes on.
 """
 
 import contextlib
+import functools
 import hashlib
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from litebert.corpus.corpus import HELD_OUT, TOKENIZER, TRAIN
 from litebert.corpus.duplicates import DigestSet, digest_document
-from litebert.corpus.encoding import EncodedChunk, TextChunk, TokenizerFiles, encode_chunk
 from litebert.corpus.ledger import Ledger, Position, Summary
 from litebert.corpus.runners import open_runner
-from litebert.corpus.shards import ShardEntry, ShardWriter, token_type
+from litebert.corpus.shards import EncodedText, ShardEntry, ShardWriter, token_type
 from litebert.errors import LitebertError, RequestError
+from litebert.text.inspection import script_of
+from litebert.text.sentences import split_sentences
 from litebert.text.sources import Document, Reader
 from litebert.text.tokenizer import Tokenizer
 
@@ -28,6 +33,7 @@ __all__ = ["PrepareConfig", "Summary", "prepare"]
 
 _CHUNK_CHARACTERS = 1_000_000  # or those of a shard, if it is smaller
 _CHUNK_DOCUMENTS = 5_000
+_SCRIPT_SAMPLE = 200  # characters of each document that are looked at for their script
 
 
 class PrepareConfig(BaseModel):
@@ -73,6 +79,74 @@ def prepare(
                 "command goes on from it"
             ) from error
     return run.summary
+
+
+# The work of one worker: documents in, ids out. It knows nothing of files, order or other workers.
+
+
+@dataclass(frozen=True)
+class TokenizerFiles:
+    """A tokenizer as it travels to workers: the files of its folder."""
+
+    files: tuple[tuple[str, bytes], ...]
+
+    @classmethod
+    def read(cls, folder: Path) -> "TokenizerFiles":
+        """Take the files of a folder."""
+        return cls(tuple((path.name, path.read_bytes()) for path in sorted(folder.iterdir()) if path.is_file()))
+
+
+@dataclass(frozen=True)
+class TextChunk:
+    """Documents, and for each whether it is held out."""
+
+    texts: list[str]
+    held_out: list[bool]
+
+
+@dataclass(frozen=True)
+class EncodedChunk:
+    """The documents of a chunk as ids, those for training and those held out apart, and what was counted on the way."""
+
+    train: EncodedText
+    held_out: EncodedText
+    num_unknown: int
+    scripts: Counter[str]
+
+
+def encode_chunk(files: TokenizerFiles, chunk: TextChunk) -> EncodedChunk:
+    """Split documents into sentences and encode these."""
+    tokenizer = _open_tokenizer(files)
+    scripts: Counter[str] = Counter()
+    for text in chunk.texts:
+        scripts.update(map(script_of, filter(str.isalpha, text[:_SCRIPT_SAMPLE])))
+    parts = []
+    for side in (False, True):
+        texts = [text for text, held_out in zip(chunk.texts, chunk.held_out, strict=True) if held_out == side]
+        parts.append(_encode(tokenizer, texts))
+    num_unknown = sum(int((part.tokens == tokenizer.unknown_id).sum()) for part in parts)
+    return EncodedChunk(parts[0], parts[1], num_unknown, scripts)
+
+
+def _encode(tokenizer: Tokenizer, texts: list[str]) -> EncodedText:
+    documents = [split_sentences(text) for text in texts]
+    tokens, lengths = tokenizer.encode_plain([sentence for document in documents for sentence in document])
+    document_of = np.repeat(np.arange(len(documents)), [len(document) for document in documents])
+    some = lengths > 0  # a sentence of characters that the clean-up removes has no tokens
+    counts = np.bincount(document_of[some], minlength=len(documents))
+    return EncodedText(
+        tokens.astype(token_type(tokenizer.vocab_size)),
+        lengths[some].astype(np.uint32),
+        counts[counts > 0].astype(np.uint32),
+    )
+
+
+@functools.lru_cache(maxsize=2)
+def _open_tokenizer(files: TokenizerFiles) -> Tokenizer:
+    with tempfile.TemporaryDirectory() as folder:
+        for name, content in files.files:
+            (Path(folder) / name).write_bytes(content)
+        return Tokenizer.from_pretrained(Path(folder))
 
 
 class _Run:

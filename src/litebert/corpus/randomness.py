@@ -1,7 +1,7 @@
 """Random numbers without a state: each is a hash of what it is for.
 
-Epoch, example and place go in, a number comes out: so batches can be made in any order, on any number of ranks, and a
-run that resumes needs no generator's state. The mixing is that of SplitMix64 (Steele, Lea and Flood, 2014).
+Epoch, example and position go in, a number comes out: so batches can be made in any order, on any number of ranks, and
+a run that resumes needs no generator's state. The mixing is that of SplitMix64 (Steele, Lea and Flood, 2014).
 """
 
 import numpy as np

@@ -51,7 +51,7 @@ def token_type(vocab_size: int) -> np.dtype[Any]:
 
 
 class ShardWriter:
-    """Writes one shard beside its place, and moves it there when it is whole."""
+    """Writes one shard under a temporary name, and renames it when it is whole."""
 
     def __init__(self, path: Path, dtype: np.dtype[Any]) -> None:
         self._path = path
@@ -75,7 +75,7 @@ class ShardWriter:
         self._file.write(content)
 
     def finish(self) -> ShardEntry:
-        """Complete the file, see it to the disk, and move it into place."""
+        """Complete the file, see it to the disk, and give it its name."""
         self._write(bytes(-self.num_tokens * self._dtype.itemsize % 4))
         counts = []
         for lengths in (self._sentences, self._documents):

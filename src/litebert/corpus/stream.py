@@ -1,11 +1,12 @@
 """`BatchStream`: an endless stream of batches from a corpus, the same for any number of ranks, from any point on.
 
 Everything is a function of seed, epoch and position. In each epoch the shards are shuffled, some of them at a time are
-cut up into examples and arranged in rows (`examples`, `rows`), and rows are masked when they are read (`masking`). A
+cut up into examples (`examples`) and arranged in rows, and rows are masked when they are read (`masking`). A
 cursor says how far a run has come; it is all that resuming needs, on as many ranks as there are then.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -16,15 +17,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from litebert.batch import NO_LABEL, Batch
 from litebert.corpus.corpus import TRAIN, Corpus
 from litebert.corpus.examples import Examples, Pairs, make_examples
-from litebert.corpus.masking import expand_ranges, mask_tokens
+from litebert.corpus.masking import expand_ranges, mask_tokens, piece_table
 from litebert.corpus.randomness import draw, key
-from litebert.corpus.rows import Rows, arrange
-from litebert.corpus.words import piece_table
 from litebert.errors import RequestError
 
-__all__ = ["BatchStream", "Cursor", "StreamConfig"]
+__all__ = ["BatchStream", "Cursor", "PackedRows", "StreamConfig", "arrange_rows"]
 
 Array = NDArray[Any]
+_RowIndex = tuple[int, int, int]  # epoch, group, row
 _BLOCK_ROWS = 128  # rows that are made together; a matter of speed alone
 
 
@@ -51,12 +51,69 @@ class Cursor(NamedTuple):
     row: int = 0
 
 
+@dataclass(frozen=True)
+class PackedRows:
+    """Which examples share a row: row `r` holds the examples `members[offsets[r]:offsets[r + 1]]`."""
+
+    members: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return self.offsets.size - 1
+
+
+def arrange_rows(lengths: NDArray[np.int64], row_length: int, packing: bool, seed: int) -> PackedRows:
+    """Put examples of these lengths into rows, in random order.
+
+    Examples are shuffled by hashes. With packing, each then goes into the row that it fills best, so that hardly any
+    padding is left; without, it has a row of its own.
+    """
+    order = np.argsort(draw(key(seed, "order"), np.arange(lengths.size)), kind="stable")
+    if not packing:
+        return PackedRows(order, np.arange(order.size + 1))
+    row_of = _pack(lengths[order].tolist(), row_length)
+    num_rows = int(row_of.max(initial=-1)) + 1
+    rank = np.empty(num_rows, np.int64)
+    rank[np.argsort(draw(key(seed, "rows"), np.arange(num_rows)), kind="stable")] = np.arange(num_rows)
+    new_row_of = rank[row_of]
+    by_row = np.argsort(new_row_of, kind="stable")
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(new_row_of, minlength=num_rows))])
+    return PackedRows(order[by_row], offsets)
+
+
+def _pack(lengths: list[int], row_length: int) -> NDArray[np.int64]:
+    """Best fit: each example goes into the open row with the least room that is enough.
+
+    Rows are kept by their room; the bits of one integer say for which rooms there is a row, so that the best one is
+    found without a search.
+    """
+    open_rows: list[list[int]] = [[] for _ in range(row_length + 1)]
+    rooms, num_rows = 0, 0
+    row_of = np.empty(len(lengths), np.int64)
+    for example, length in enumerate(lengths):
+        enough = rooms >> length
+        if enough:
+            room = length + (enough & -enough).bit_length() - 1
+            row = open_rows[room].pop()
+            if not open_rows[room]:
+                rooms &= ~(1 << room)
+        else:
+            room, row = row_length, num_rows
+            num_rows += 1
+        row_of[example] = row
+        left = room - length
+        if left:
+            open_rows[left].append(row)
+            rooms |= 1 << left
+    return row_of
+
+
 class _Group(NamedTuple):
     """Some shards, cut up for one epoch."""
 
     shards: list[Array]  # their tokens
     examples: Examples
-    rows: Rows
+    rows: PackedRows
     seed: int
 
 
@@ -98,13 +155,13 @@ class BatchStream:
         if not 0 <= rank < num_ranks or not 0 <= worker < num_workers:
             raise RequestError(f"there is no rank {rank} of {num_ranks}, or no worker {worker} of {num_workers}")
         share = batch_size // num_ranks
-        mine: list[tuple[int, int, int]] = []  # rows to make: epoch, group, row
+        mine: list[_RowIndex] = []  # rows to make
         ends: list[Cursor] = []
         batches_at_once = max(1, _BLOCK_ROWS // share)
-        for number, (places, end) in enumerate(self._places(batch_size, cursor or Cursor())):
+        for number, (rows, end) in enumerate(self._rows_of_batches(batch_size, cursor or Cursor())):
             if number % num_workers != worker:
                 continue
-            mine += places[rank * share : (rank + 1) * share]
+            mine += rows[rank * share : (rank + 1) * share]
             ends.append(end)
             if len(ends) == batches_at_once or end.row == 0:
                 yield from zip(self._make_batches(mine, share), ends, strict=True)
@@ -115,30 +172,30 @@ class BatchStream:
         for group in range(self.num_groups):
             rows = range(len(self._group(epoch, group).rows))
             for begin in range(0, len(rows), batch_size):
-                places = [(epoch, group, row) for row in rows[begin : begin + batch_size]]
-                yield from self._make_batches(places, len(places))
+                chosen = [(epoch, group, row) for row in rows[begin : begin + batch_size]]
+                yield from self._make_batches(chosen, len(chosen))
 
     def num_rows(self, epoch: int = 0) -> int:
         """Rows of an epoch."""
         return sum(len(self._group(epoch, group).rows) for group in range(self.num_groups))
 
-    def _places(self, batch_size: int, cursor: Cursor) -> Iterator[tuple[list[tuple[int, int, int]], Cursor]]:
+    def _rows_of_batches(self, batch_size: int, cursor: Cursor) -> Iterator[tuple[list[_RowIndex], Cursor]]:
         """The rows of each batch of all ranks, and the cursor after it."""
         epoch, group, row = cursor
         if min(cursor) < 0 or group >= self.num_groups or row > len(self._group(epoch, group).rows):
             raise RequestError(f"{cursor} does not belong to this corpus and configuration: begin with Cursor()")
-        places: list[tuple[int, int, int]] = []
+        rows: list[_RowIndex] = []
         while True:
             count = len(self._group(epoch, group).rows)
-            taken = min(batch_size - len(places), max(0, count - row))
-            places += [(epoch, group, place) for place in range(row, row + taken)]
+            taken = min(batch_size - len(rows), max(0, count - row))
+            rows += [(epoch, group, index) for index in range(row, row + taken)]
             row += taken
             if row >= count:
                 epoch, group = (epoch, group + 1) if group + 1 < self.num_groups else (epoch + 1, 0)
                 row = 0
-            if len(places) == batch_size:
-                yield places, Cursor(epoch, group, row)
-                places = []
+            if len(rows) == batch_size:
+                yield rows, Cursor(epoch, group, row)
+                rows = []
 
     def _group(self, epoch: int, group: int) -> _Group:
         """A group of shards in an epoch; the last two are kept."""
@@ -156,20 +213,20 @@ class BatchStream:
         seed = key(config.seed, epoch, group)
         # Cutting up depends on the shard, not on its group.
         examples = make_examples(shards, config.pairs, config.length, config.short_rate, key(config.seed, epoch))
-        rows = arrange(examples.lengths, config.length, config.packing, seed)
+        rows = arrange_rows(examples.lengths, config.length, config.packing, seed)
         return _Group([shard.tokens for shard in shards], examples, rows, seed)
 
-    def _make_batches(self, places: list[tuple[int, int, int]], share: int) -> Iterator[Batch]:
+    def _make_batches(self, rows: list[_RowIndex], share: int) -> Iterator[Batch]:
         """Make rows group by group, and cut them up into batches."""
         blocks = []
         begin = 0
-        for place in range(1, len(places) + 1):
-            if place == len(places) or places[place][:2] != places[begin][:2]:
-                group = self._group(*places[begin][:2])
-                blocks.append(self._make_rows(group, np.array([row for _, _, row in places[begin:place]])))
-                begin = place
+        for end in range(1, len(rows) + 1):
+            if end == len(rows) or rows[end][:2] != rows[begin][:2]:
+                group = self._group(*rows[begin][:2])
+                blocks.append(self._make_rows(group, np.array([row for _, _, row in rows[begin:end]])))
+                begin = end
         made = _join(blocks)
-        for begin in range(0, len(places), share):
+        for begin in range(0, len(rows), share):
             yield _batch({name: column[begin : begin + share] for name, column in made.items()}, self.config)
 
     def _make_rows(self, group: _Group, rows: NDArray[np.int64]) -> dict[str, Array]:
@@ -215,8 +272,8 @@ class BatchStream:
             self.config.max_ngram,
         )
         ids[target] = tokens
-        places = target[masked.places]
-        ids[places] = masked.shown
+        masked_at = target[masked.positions]
+        ids[masked_at] = masked.shown
         shape = (rows.size, length)
         return {
             "input_ids": ids.reshape(shape),
@@ -224,8 +281,8 @@ class BatchStream:
             "token_type_ids": types.reshape(shape),
             "sequence_starts": _table(rows.size, row_of, column, -1),
             "sentence_labels": _table(rows.size, row_of, examples.label, NO_LABEL),
-            "masked_positions": _table(rows.size, places // length, places % length, -1),
-            "masked_labels": _table(rows.size, places // length, tokens[masked.places], NO_LABEL),
+            "masked_positions": _table(rows.size, masked_at // length, masked_at % length, -1),
+            "masked_labels": _table(rows.size, masked_at // length, tokens[masked.positions], NO_LABEL),
         }
 
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from litebert.batch import Batch
 from litebert.corpus.corpus import TRAIN, Corpus
+from litebert.corpus.masking import piece_table
 from litebert.corpus.shards import Shard
-from litebert.corpus.words import piece_table
 from litebert.errors import RequestError
 
 __all__ = ["Guessers", "Scores"]

@@ -15,7 +15,7 @@ from litebert.corpus.shards import Shard
 
 __all__ = ["SentenceIndex", "border_accuracy", "border_features"]
 
-_WINDOW = 8  # tokens by which a place in a document is recognised
+_WINDOW = 8  # tokens by which a position in a document is recognised
 UNKNOWN = -1
 
 Integers = NDArray[np.int64]
@@ -57,10 +57,10 @@ class SentenceIndex:
 
     def find_documents(self, segments: list[Tokens]) -> Integers:
         """The document that each segment begins in, UNKNOWN if its beginning does not tell."""
-        places, found = _find(self.begins, _first_windows(segments))
+        indices, found = _find(self.begins, _first_windows(segments))
         found &= _are_long(segments)
         documents = np.full(len(segments), UNKNOWN)
-        documents[found] = self.documents[places[found]]
+        documents[found] = self.documents[indices[found]]
         return documents
 
     def find_borders(self, segments: list[Tokens]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -84,11 +84,11 @@ def _first_windows(segments: list[Tokens]) -> NDArray[np.uint64]:
 
 
 def _find(values: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> tuple[Integers, NDArray[np.bool_]]:
-    """Places of numbers in a sorted array, and whether they are there."""
+    """Indices of numbers in a sorted array, and whether they are there."""
     if not values.size:
         return np.zeros(wanted.size, np.int64), np.zeros(wanted.size, bool)
-    places = np.minimum(np.searchsorted(values, wanted), values.size - 1)
-    return places, values[places] == wanted
+    indices = np.minimum(np.searchsorted(values, wanted), values.size - 1)
+    return indices, values[indices] == wanted
 
 
 def _hash_windows(tokens: NDArray[np.generic], begins: Integers) -> NDArray[np.uint64]:
