@@ -11,7 +11,7 @@ $(VENV)/installed: pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet -e ".[dev]" -c constraints.txt
 	touch $@
 
-.PHONY: install quickstart test check bench soak docs help
+.PHONY: install quickstart test check bench soak docs release help
 install: $(VENV)/installed ## install litebert and all it needs into .venv
 
 quickstart: install ## install, then go from the documentation on this machine to a trained encoder (10 minutes)
@@ -40,6 +40,20 @@ soak: install ## the long tests: full-size parity, memory, mutated files and kil
 
 docs: install ## check that every command and link in the documentation holds
 	$(BIN)/python -m pytest tests/test_readme.py tests/test_docs.py
+
+release: install ## build the wheel and the sdist into dist/, and try the wheel in a clean environment outside of this folder
+	rm -rf dist
+	$(BIN)/python -m hatchling build -d dist
+	$(BIN)/python -m zipfile -l dist/*.whl | grep -q litebert/reports/templates/base.html
+	trial=$$(mktemp -d) && trap 'rm -rf '$$trial EXIT && $(PYTHON) -m venv $$trial/venv && \
+	$$trial/venv/bin/pip install --quiet torch -c constraints.txt && \
+	$$trial/venv/bin/pip install --quiet dist/*.whl -c constraints.txt && \
+	cd $$trial && unset PYTHONPATH && \
+	venv/bin/litebert --version && \
+	venv/bin/litebert models --json > models.json && \
+	venv/bin/python -c "import litebert; print(litebert.Model.from_pretrained('albert-mini'))" > model.txt && \
+	venv/bin/pip check --quiet
+	ls -l dist
 
 help: ## this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1|\2/' | column -t -s '|'

@@ -194,6 +194,8 @@ LINES = "".join(f'"{i} {os.urandom(40).hex()}"\n' for i in range(20_000)).encode
     ],
 )  # fmt: skip
 def test_a_damaged_file_ends_early(tmp_path: Path, name: str, content: bytes, said: str) -> None:
+    if name.endswith(".parquet"):
+        need("pyarrow")
     (tmp_path / name).write_bytes(content)
     write(tmp_path / "whole.txt", b"the rest")
     sentence = fault(tmp_path / name)
@@ -307,6 +309,7 @@ def test_a_file_in_one_line_needs_little_memory(tmp_path: Path) -> None:
 
 
 def test_hugging_face_datasets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    need("datasets")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     write(tmp_path / "train.jsonl", b'{"text": "a"}\n{"text": "b"}\n')
     write(tmp_path / "test.jsonl", b'{"text": "c"}\n')
