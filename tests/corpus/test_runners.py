@@ -1,6 +1,8 @@
 """Runners: results in order from any number of workers, bounded reading ahead, and workers that die."""
 
 import os
+import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -80,3 +82,23 @@ def test_a_cluster_without_dask_is_refused_in_one_sentence(monkeypatch: pytest.M
     monkeypatch.setitem(sys.modules, "dask", None)
     with pytest.raises(LitebertError, match=r"pip install 'litebert\[cluster\]'"), open_runner(2, "tcp://nowhere:1"):
         pass
+
+
+ABANDONED = """
+import os, signal, sys
+from litebert.corpus.runners import open_runner
+from tests.corpus import runner_jobs
+
+with open_runner(2, None) as runner:
+    results = runner.map_in_order(runner_jobs.tell_process, 0, iter(range(1000)))
+    print(*{next(results)[0] for _ in range(20)}, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_workers_end_when_the_process_that_started_them_is_killed() -> None:
+    # Its output ends when the last process that writes to it does; the limit only catches what hangs.
+    done = subprocess.run([sys.executable, "-c", ABANDONED], capture_output=True, text=True, timeout=300)
+    assert done.returncode == -signal.SIGKILL
+    assert done.stdout.split()
+    assert "Traceback" not in done.stderr
