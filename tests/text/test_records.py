@@ -7,13 +7,10 @@ import io
 import json
 import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import datasets
-import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet
 import pytest
 import zstandard
 from hypothesis import HealthCheck, given, settings
@@ -22,6 +19,7 @@ from hypothesis import strategies as st
 from litebert.errors import DataError, LitebertError, RequestError
 from litebert.text.formats import sniff
 from litebert.text.records import RecordReader, UnreadableFileError
+from tests.conftest import need
 
 CHARACTERS = st.characters(exclude_categories=["Cs"], exclude_characters="\0")
 PLAIN = st.text(CHARACTERS, min_size=1, max_size=20).map(lambda text: " ".join(text.split()) or "-")
@@ -51,7 +49,7 @@ def write_tsv(rows: Rows, header: bool) -> bytes:
 
 def write_parquet(rows: Rows) -> bytes:
     buffer = io.BytesIO()
-    pyarrow.parquet.write_table(pa.Table.from_pylist(rows), buffer, row_group_size=2)
+    need("pyarrow.parquet").write_table(need("pyarrow").Table.from_pylist(rows), buffer, row_group_size=2)
     return buffer.getvalue()
 
 
@@ -82,7 +80,7 @@ def test_any_table_comes_back(tmp_path: Path, packing: str, rows: Rows) -> None:
         ("t.csv", write_csv(rows, True)),
         ("t.jsonl", "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()),
         ("t.json", json.dumps(rows, indent=1).encode()),
-        ("t.parquet", write_parquet(rows)),
+        *([("t.parquet", write_parquet(rows))] if find_spec("pyarrow") else []),
     ]:
         file = tmp_path / f"{name}{packing}"
         file.write_bytes(pack(content))
@@ -97,7 +95,6 @@ def test_any_table_comes_back(tmp_path: Path, packing: str, rows: Rows) -> None:
     file.write_bytes(pack(write_csv(rows, False)))
     assert read(file, header=False) == number_columns(rows)
     assert read(rows) == rows
-    assert read(pd.DataFrame(rows)) == rows
 
 
 @pytest.mark.parametrize("packing", PACK)
@@ -143,6 +140,9 @@ def test_columns_by_number_and_regardless_of_case(tmp_path: Path) -> None:
     (tmp_path / "t.jsonl").write_text('{"Text": "a"}\n{"TEXT": "b", "tExt": "c"}\n')
     assert read(tmp_path / "t.jsonl", ["text"], skip_bad=True) == [{"Text": "a", "text": "a"}]
     assert "line 2, has the keys 'TEXT' and 'tExt', and 'text' may mean each" in fault(tmp_path / "t.jsonl", ["text"])
+
+
+def test_columns_of_parquet(tmp_path: Path) -> None:
     (tmp_path / "t.parquet").write_bytes(write_parquet([{"Text": "a", "n": "1"}]))
     assert read(tmp_path / "t.parquet", ["text", "2"]) == [{"text": "a", "2": "1"}]
     assert "its schema, has no column 'label' (there are: 'Text', 'n')" in fault(tmp_path / "t.parquet", ["label"])
@@ -216,7 +216,7 @@ def test_lines_and_sentences(tmp_path: Path) -> None:
 
 
 def test_parquet_comes_with_an_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "t.parquet").write_bytes(write_parquet([{"a": "b"}]))
+    (tmp_path / "t.parquet").write_bytes(b"PAR1")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert fault(tmp_path / "t.parquet").endswith("needs the pyarrow library: pip install 'litebert[parquet]'")
 
@@ -234,7 +234,14 @@ def test_nothing_of_a_damaged_file_is_another_fault_than_a_part(tmp_path: Path) 
 # --- tables in memory -------------------------------------------------------------------------------------------------
 
 
+@given(rows=tables(st.text(CHARACTERS, max_size=20)))
+@SETTINGS
+def test_any_data_frame_comes_back(rows: Rows) -> None:
+    assert read(need("pandas").DataFrame(rows)) == rows
+
+
 def test_data_frames() -> None:
+    pd = need("pandas")
     frame = pd.DataFrame(
         {"Text": ["a", None, "c"], "n": [1, 2, 3], "x": [0.5, float("nan"), 2.0], 7: [True, False, True]}
     )
@@ -251,6 +258,7 @@ def test_data_frames() -> None:
 
 
 def test_datasets() -> None:
+    datasets = need("datasets")
     features = datasets.Features(
         {
             "text": datasets.Value("string"),

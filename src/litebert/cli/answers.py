@@ -12,9 +12,11 @@ from litebert.cli.app import app
 from litebert.cli.options import Json, SkipBad, print_json
 from litebert.cli.task_data import (
     Data,
+    Format,
     IdColumn,
     KindName,
     LabelColumn,
+    NoHeader,
     OptionColumns,
     PairColumn,
     Separator,
@@ -61,6 +63,8 @@ def evaluate(
     data: FileOrFolder,
     split: SplitOfDev = None,
     held_out: HeldOut = False,
+    format: Format = None,
+    no_header: NoHeader = False,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="A folder for answers, figures and a report.")] = None,
     skip_bad: SkipBad = False,
     as_json: Json = False,
@@ -77,7 +81,8 @@ def evaluate(
         raise RequestError(f"{out} is the folder of a run, whose own figures would be lost: name another with -o")
     _check_split(data, split)
     predictor = open_predictor(model)
-    read = _read(predictor.task, data, split or "dev", True, skip_bad, predictor.members if held_out else ())
+    members = predictor.members if held_out else ()
+    read = _read(predictor.task, data, split or "dev", True, skip_bad, members, format, not no_header)
     scores, answers = predictor.score(read.examples)
     if out is not None:
         from litebert.reports.finetuning import write_task_report
@@ -103,6 +108,8 @@ def predict(
     submission: Annotated[
         Path | None, typer.Option(help="Write the file that GLUE's site takes into this folder.")
     ] = None,
+    format: Format = None,
+    no_header: NoHeader = False,
     skip_bad: SkipBad = False,
 ) -> None:
     """Answer new examples: a text a line (a pair with a tab between), or files as in fine-tuning, labels not needed."""
@@ -120,7 +127,7 @@ def predict(
     predictor = open_predictor(model)
     task = predictor.task
     check_destination(task, out, submission)
-    read = _read_unanswered(task, file, split or "test", skip_bad)
+    read = _read_unanswered(task, file, split or "test", skip_bad, format, not no_header)
     _tell_skipped(read)
     examples = read.examples
     total = len(examples)
@@ -158,6 +165,8 @@ def score(
     options: OptionColumns = None,
     id_: IdColumn = None,
     separator: Separator = ",",
+    format: Format = None,
+    no_header: NoHeader = False,
     skip_bad: SkipBad = False,
     as_json: Json = False,
 ) -> None:
@@ -168,7 +177,7 @@ def score(
 
     columns = make_columns(text, pair, label, options, id_, separator)
     if task in OFFICIAL:
-        refuse_own_options(task, columns, {"--kind": kind})
+        refuse_own_options(task, columns, {"--kind": kind, "--format": format, "--no-header": no_header or None})
         if data is None:
             raise typer.BadParameter(f"say where {task}'s right answers lie", param_hint="--data")
         _check_split(data, split)
@@ -178,7 +187,9 @@ def score(
     else:
         refuse_data(task, data)
         _check_split(Path(task), split)
-        known, examples, num_skipped = read_labelled(Path(task), check_kind(kind), columns, skip_bad)
+        known, examples, num_skipped = read_labelled(
+            Path(task), check_kind(kind), columns, skip_bad, format, not no_header
+        )
         gold = _Read(examples, num_skipped, "")
         read = read_predictions(known, examples, predictions, null_odds, takes_any_label=True)
         _tell_strangers(known, read.answers, predictions, Path(task))
@@ -233,7 +244,14 @@ def _check_split(place: Path | None, split: str | None) -> None:
 
 
 def _read(
-    task: "Task", place: Path, split: str, with_labels: bool, skip_bad: bool, held_out_by: "Sequence[Member]" = ()
+    task: "Task",
+    place: Path,
+    split: str,
+    with_labels: bool,
+    skip_bad: bool,
+    held_out_by: "Sequence[Member]" = (),
+    format: str | None = None,
+    header: bool = True,
 ) -> _Read:
     """Examples of a known task from a file, or from a folder of official files; or those that models held out of it."""
     from litebert.tasks.readers.sources import hold_out, is_official, read_examples, read_official, stem_of
@@ -248,7 +266,7 @@ def _read(
             raise RequestError(f"{place} is a folder: name a file of {task.name}'s examples")
         data = read_official(task.name, place, [split], skip_bad)
         return _Read([*data.splits[split]], data.num_skipped, split)
-    examples, num_skipped = read_examples(task, place, with_labels, skip_bad)
+    examples, num_skipped = read_examples(task, place, with_labels, skip_bad, format, header)
     if held_out_by:
         _, examples = hold_out(examples)
         stranger = next((member for member in held_out_by if member.saved.dev != hash_examples(examples)), None)
@@ -260,7 +278,7 @@ def _read(
     return _Read(examples, num_skipped, stem_of(place))
 
 
-def _read_unanswered(task: "Task", name: str, split: str, skip_bad: bool) -> _Read:
+def _read_unanswered(task: "Task", name: str, split: str, skip_bad: bool, format: str | None, header: bool) -> _Read:
     """Examples whose answers need not be known, also from lines of text or from standard input."""
     from litebert.tasks.readers.lines import read_lines
     from litebert.tasks.readers.sources import has_plain_lines, stem_of
@@ -268,8 +286,9 @@ def _read_unanswered(task: "Task", name: str, split: str, skip_bad: bool) -> _Re
     if name == "-":
         return _Read(read_lines(task, sys.stdin.buffer, "standard input"), 0, split)
     file = Path(name)
-    if not (file.is_file() and has_plain_lines(task, file)):
-        return _read(task, file, split, False, skip_bad)
+    is_table = format is not None or not header
+    if is_table or not (file.is_file() and has_plain_lines(task, file)):
+        return _read(task, file, split, False, skip_bad, (), format, header)
     with file.open("rb") as stream:
         return _Read(read_lines(task, stream, name), 0, stem_of(file))
 

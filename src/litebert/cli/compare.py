@@ -10,9 +10,11 @@ from litebert.cli.options import Json, SkipBad, print_json, sound
 from litebert.cli.task_data import (
     Data,
     Dev,
+    Format,
     IdColumn,
     KindName,
     LabelColumn,
+    NoHeader,
     OptionColumns,
     PairColumn,
     Separator,
@@ -49,6 +51,8 @@ def compare(
     options: OptionColumns = None,
     id_: IdColumn = None,
     separator: Separator = ",",
+    format: Format = None,
+    no_header: NoHeader = False,
     split: Annotated[str | None, typer.Option(help="Score on this split; dev, or test for your own data.")] = None,
     rungs: Annotated[
         str | None, typer.Option(help="Only these rungs, such as tf-idf,pretrained encoder; all if not given.")
@@ -75,7 +79,8 @@ def compare(
     from litebert.reports.comparison import render_comparison_text, write_comparison
 
     check_duration_options(epochs, steps, budget)
-    dataset = read_data(task, data, dev, test, kind, make_columns(text, pair, label, options, id_, separator), skip_bad)
+    columns = make_columns(text, pair, label, options, id_, separator)
+    dataset = read_data(task, data, dev, test, kind, columns, skip_bad, format, no_header)
     tell_data(dataset, label)
     comparison = sound(
         lambda: Comparison.plan(

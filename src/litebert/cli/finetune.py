@@ -14,9 +14,11 @@ from litebert.cli.options import Json, SkipBad, print_json, sound
 from litebert.cli.task_data import (
     Data,
     Dev,
+    Format,
     IdColumn,
     KindName,
     LabelColumn,
+    NoHeader,
     OptionColumns,
     PairColumn,
     Separator,
@@ -60,6 +62,8 @@ def finetune(
     options: OptionColumns = None,
     id_: IdColumn = None,
     separator: Separator = ",",
+    format: Format = None,
+    no_header: NoHeader = False,
     epochs: Epochs = None,
     steps: Steps = None,
     budget: Budget = None,
@@ -93,7 +97,7 @@ def finetune(
 
     check_duration_options(epochs, steps, budget)
     columns = make_columns(text, pair, label, options, id_, separator)
-    dataset = read_data(task, data, dev, test, kind, columns, skip_bad)
+    dataset = read_data(task, data, dev, test, kind, columns, skip_bad, format, no_header)
     if plain_head and not dataset.task.has_unanswerable:
         raise typer.BadParameter("only questions that may have no answer have two heads", param_hint="--plain-head")
     if not dataset.splits.get("dev") and (seeds > 1 or patience is not None):

@@ -40,7 +40,13 @@ Sources = Annotated[
     ),
 ]
 Columns = Annotated[
-    list[str] | None, typer.Option("--column", "-c", help="The column with the text; repeat it for alternatives.")
+    list[str] | None,
+    typer.Option(
+        "--column",
+        "-c",
+        help="The column with the text, by name or number. Repeat it for several: of each record, all that are there "
+        "are read, in this order, as paragraphs of one document.",
+    ),
 ]
 SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave bad records out and count them.")]
 

@@ -14,9 +14,11 @@ if TYPE_CHECKING:
 __all__ = [
     "Data",
     "Dev",
+    "Format",
     "IdColumn",
     "KindName",
     "LabelColumn",
+    "NoHeader",
     "OptionColumns",
     "PairColumn",
     "Separator",
@@ -34,7 +36,7 @@ TaskOrFile = Annotated[
     str,
     typer.Argument(
         help="A task with official files (cola, sst-2, mrpc, sts-b, qqp, mnli, qnli, rte, wnli, squad1, squad2, race), "
-        "or a file of your own: .csv, .tsv, .jsonl, .conll, or SQuAD's .json.",
+        "or a file of your own: .csv, .tsv, .jsonl, .json, .parquet, .conll, or SQuAD's .json.",
         metavar="TASK|FILE",
     ),
 ]
@@ -57,8 +59,14 @@ OptionColumns = Annotated[
     str | None, typer.Option("--options", help="Multiple choice: the columns with the options, such as a,b,c,d.")
 ]
 IdColumn = Annotated[str | None, typer.Option("--id", help="The column with names of examples.")]
-
-
+Format = Annotated[
+    str | None,
+    typer.Option("--format", help="csv, tsv, jsonl, json, parquet or conll, for a file whose suffix does not tell it."),
+]
+NoHeader = Annotated[
+    bool,
+    typer.Option("--no-header", help="The first line names no columns: they are called 1, 2, … (--text 1 --label 2)."),
+]
 Separator = Annotated[str, typer.Option(help="Multi-label: what stands between the labels of a cell.")]
 
 
@@ -80,20 +88,24 @@ def read_data(
     kind: str | None,
     columns: "Columns",
     skip_bad: bool,
+    format: str | None = None,
+    no_header: bool = False,
 ) -> "Dataset":
     """Read what the options name: an official task, or a user's own files."""
-    from litebert.tasks.readers.sources import OFFICIAL, OwnData, read_official, read_own
+    from litebert.tasks.readers.sources import OFFICIAL, OwnData, explain_missing, read_official, read_own
 
     if name in OFFICIAL and not Path(name).is_file():
-        refuse_own_options(name, columns, {"--dev": dev, "--test": test, "--kind": kind})
+        given = {"--dev": dev, "--test": test, "--kind": kind, "--format": format, "--no-header": no_header or None}
+        refuse_own_options(name, columns, given)
         if data is None:
             raise typer.BadParameter(f"say where {name}'s official files lie", param_hint="--data")
         return read_official(name, data, skip_bad=skip_bad)
     file = Path(name)
     if not file.is_file():
-        raise RequestError(f"{name!r} is neither a file nor a task: tasks are {', '.join(OFFICIAL)}")
+        raise explain_missing(name)
     refuse_data(name, data)
-    return read_own(OwnData(file, dev, test, check_kind(kind), columns), skip_bad)
+    own = OwnData(file, dev, test, check_kind(kind), columns, format=format, header=not no_header)
+    return read_own(own, skip_bad)
 
 
 def tell_data(data: "Dataset", label: str) -> None:

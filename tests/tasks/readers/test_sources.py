@@ -32,6 +32,7 @@ from litebert.tasks.task import (
     Task,
     TextExample,
 )
+from tests.conftest import need
 from tests.tasks.readers.tables import write
 
 
@@ -116,6 +117,62 @@ def test_own_files(tmp_path: Path) -> None:
     again, num_skipped = read_examples(data.task, dev, with_labels=True)
     assert (again, num_skipped) == (data.splits["dev"], 0)
     assert [example.label for example in read_examples(data.task, dev, with_labels=False)[0]] == [None, None]  # type: ignore[union-attr]
+
+
+def test_tables_in_memory() -> None:
+    rows = [{"Text": f"text {n}", "mood": "sad" if n % 3 else "glad"} for n in range(30)]
+    frame, dataset = need("pandas").DataFrame(rows), need("datasets").Dataset.from_list(rows)
+    columns = Columns(label="mood")
+    plain = read_own(OwnData(rows, columns=columns))
+    assert (plain.task.name, plain.task.kind, plain.task.labels) == ("table", "classification", ("glad", "sad"))
+    assert plain.splits["train"][0] == TextExample("0", "text 0", None, "glad", "the list, record 1")
+    for table in (frame, dataset):
+        data = read_own(OwnData(table, dev=table, test=rows[:3], columns=columns))
+        assert data.task == plain.task
+        assert [len(data.splits[split]) for split in ("train", "dev", "test")] == [30, 30, 3]
+        assert [one.text for one in data.splits["train"][:2]] == ["text 0", "text 1"]  # type: ignore[union-attr]
+    with pytest.raises(DataError, match="the DataFrame, its header, has no column 'stars'"):
+        read_own(OwnData(frame, columns=Columns(label="stars")))
+    with pytest.raises(DataError, match="the list, record 2, has no key 'label'"):
+        read_own(OwnData([{"text": "a", "label": "x"}, {"text": "b"}]))
+
+
+def test_files_without_a_header_or_a_suffix(tmp_path: Path) -> None:
+    lines = "".join(f"{'sad' if n % 3 else 'glad'}\ttext {n}\n" for n in range(30))
+    bare, named = write(tmp_path, "mood", lines), write(tmp_path, "mood.txt", lines)
+    columns = Columns(text="2", label="1")
+    data = read_own(OwnData(bare, columns=columns, header=False))
+    assert (data.task.name, data.task.labels, data.task.columns) == ("mood", ("glad", "sad"), columns)
+    assert sum(map(len, data.splits.values())) == 30
+    again = read_own(OwnData(named, columns=columns, header=False, format="tsv"))
+    assert again.task == data.task
+    examples, _ = read_examples(data.task, named, with_labels=True, format="tsv", header=False)
+    assert len(examples) == 30
+    assert read_labelled(bare, None, columns, header=False)[0].labels == ("glad", "sad")
+    with pytest.raises(DataError, match="has no column 'text': without a header, columns are named 1 to 2"):
+        read_own(OwnData(bare, header=False))
+    with pytest.raises(RequestError, match=r"mood\.txt has no suffix that tells its format: .*--format"):
+        read_own(OwnData(named, columns=columns, header=False))
+
+
+def test_a_table_of_parquet(tmp_path: Path) -> None:
+    rows = [{"Text": f"text {n}", "label": n % 3} for n in range(30)]
+    need("pyarrow.parquet").write_table(need("pyarrow").Table.from_pylist(rows), tmp_path / "own.parquet")
+    data = read_own(OwnData(tmp_path / "own.parquet"))
+    assert data.task.labels == ("0", "1", "2")
+    assert len(read_examples(data.task, tmp_path / "own.parquet", with_labels=False)[0]) == 30
+
+
+def test_a_missing_file_is_not_taken_for_a_task(tmp_path: Path) -> None:
+    write(tmp_path, "reviews.csv", "text,label\na,b\n")
+    for name, fault in [
+        (f"{tmp_path}/review.csv", rf"review\.csv is not there: did you mean {tmp_path}/reviews\.csv\?"),
+        (f"{tmp_path}/nothing", "nothing is not there: check its name"),
+        ("nowhere.parquet", r"nowhere\.parquet is not there: check its name"),
+        ("bola", "'bola' is neither a file nor a task: tasks are cola"),
+    ]:
+        with pytest.raises(RequestError, match=fault):
+            read_labelled(Path(name), None, Columns())
 
 
 def test_a_label_that_training_never_saw(tmp_path: Path) -> None:
