@@ -102,7 +102,7 @@ def test_what_chance_can_do_is_no_difference(tmp_path: Path) -> None:
     text = Page(content).text
     assert "Best: pretrained encoder, with 92.0 %; no difference can be told from tf-idf." in text
     assert "computed on 200 examples" in text
-    assert "95 times out of 100" in text
+    assert "In 95 of 100 comparisons" in text
     assert "seeds 0, 1, 2" in text
     more = write_comparison(tmp_path / "c.html", "x", CLOSE, "accuracy", ABOUT | {"num_examples": 20_000})
     assert "no difference" not in more.read_text(encoding="utf-8")

@@ -333,6 +333,7 @@ def _draw_histogram(part: Histogram) -> Chart | None:
         more += f" The threshold lies {'left' if threshold < low else 'right'} of the chart."
     elif threshold is not None:
         axes.axvline(threshold, color=_INK, alpha=0.7, linewidth=1.2, dashes=(4, 3), label="threshold")
+    axes.set_ylim(0, 1.2 * axes.get_ylim()[1])  # room for the legend
     axes.legend(loc="best")
     axes.set(xlabel=part.x_label, ylabel="examples")
     axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10], integer=True))

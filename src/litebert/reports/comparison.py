@@ -75,6 +75,7 @@ def _view(title: str, rows: Rows, metric: str, about: Mapping[str, Any]) -> dict
         "notices": _warn_of_majority(rows, metric),
         "charts": [chart] if chart else [],
         "table": _tabulate(rows, metric, num_examples),
+        "has_notes": any(_say(row, "note") for row in rows),
         "uncertainty": _explain_uncertainty(rows, metric, num_examples, about),
         "settings": _tabulate_settings(about),
     }
@@ -156,8 +157,8 @@ def _explain_uncertainty(rows: Rows, metric: str, num_examples: int | None, abou
     sentences = []
     if num_examples and any(_find_interval(row, metric, num_examples) for row in rows):
         sentences.append(
-            f"The metric was computed on {num_examples:,} examples. With other examples of the same kind it would lie "
-            "within the interval 95 times out of 100."
+            f"The metric was computed on {num_examples:,} examples. In 95 of 100 comparisons like this, the interval "
+            "holds the value that very many examples of the same kind would give."
         )
         if metric in _CORRELATIONS:
             sentences.append("The interval is Fisher's, from the correlation and the number of examples.")
