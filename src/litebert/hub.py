@@ -23,8 +23,10 @@ def resolve(name: str | Path, revision: str | None = None, what: Literal["model"
     if path.exists():
         raise FolderError(f"{path} is a file, but a {what} is a folder: {_ADVICE[what]}")
     text = str(name)
-    if isinstance(name, Path) or text.startswith((".", "/", "~")) or text.count("/") > 1 or "\\" in text or not text:
-        raise FolderError(f"there is no folder {text!r}: {_ADVICE[what]}")
+    is_path = isinstance(name, Path) or text.startswith((".", "/", "~")) or text.count("/") > 1 or "\\" in text
+    if is_path or not text:
+        missing = "folder" if what == "model" else "file or folder"
+        raise FolderError(f"there is no {missing} {text!r}: {_ADVICE[what]}")
     return _fetch(text, revision, what)
 
 

@@ -250,10 +250,10 @@ def make_model(config: FinetuneConfig, fresh: bool = True) -> Model:
 
 
 def open_encoder(name: str) -> tuple[ModelConfig, Tokenizer, str | None]:
-    """Shape, tokenizer and place of what fine-tuning begins with; a preset has no tokenizer, so it is refused."""
+    """Configuration, tokenizer and path or hub name of a pretrained encoder; a preset has no tokenizer: refused."""
     if name in PRESETS and not Path(name).is_dir():
         raise RequestError(f"{name} is a preset without a vocabulary: pretrain it first, or name a model folder")
     folder = locate_model(name)
-    tokenizer = Tokenizer.from_pretrained(folder)
-    place = str(Path(folder).resolve()) if Path(folder).is_dir() else str(folder)
-    return Model.read_config(folder), tokenizer, place
+    config = Model.read_config(folder)  # first, because what is missing is then called a model
+    path = str(Path(folder).resolve()) if Path(folder).is_dir() else str(folder)
+    return config, Tokenizer.from_pretrained(folder), path

@@ -33,6 +33,9 @@ __all__ = [
 
 MODULES = "modules.json"
 """The file by which sentence-transformers knows a folder."""
+_TRANSFORMER_FILE = "sentence_bert_config.json"
+_MODEL_FILE = "config_sentence_transformers.json"
+_POOLING_FOLDER = "1_Pooling"
 
 _FIELDS = {
     "vocab_size": "vocab_size",
@@ -289,11 +292,6 @@ def parse_modules(folder: Path, config: ModelConfig) -> ModelConfig | None:
     return config.updated(
         embedding_normalize=kinds[-1] == "Normalize", embedding_max_length=longest if is_shorter else None
     )
-
-
-_TRANSFORMER_FILE = "sentence_bert_config.json"
-_MODEL_FILE = "config_sentence_transformers.json"
-_POOLING_FOLDER = "1_Pooling"
 
 
 def _read_modules(folder: Path) -> list[tuple[str, str]]:
