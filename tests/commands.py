@@ -1,7 +1,10 @@
 """The command line as a user meets it: in a process of its own, in one forked from one with torch in it, or in this."""
 
+import contextlib
 import functools
+import importlib
 import os
+import pkgutil
 import subprocess
 import sys
 import tempfile
@@ -70,15 +73,20 @@ def fails(*arguments: object, input: str | None = None) -> str:
 
 @functools.cache
 def warm_up() -> None:
-    """Find out once about this machine, and import what commands import when they run."""
+    """Do once what every command would do: ask the machine what it can, and import what is imported late."""
+    import torch
+
+    import litebert
     from litebert.runtime import prepare_process, probe_bfloat16
 
     prepare_process()
     probe_bfloat16()
-    import litebert.pretraining.run
-    import litebert.reports.finetuning
-    import litebert.reports.pretraining
-    import litebert.tasks.finetune  # noqa: F401
+    for module in pkgutil.walk_packages(litebert.__path__, "litebert."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    torch.optim.AdamW([torch.zeros(1, requires_grad=True)])
+    with contextlib.suppress(ImportError):
+        importlib.import_module("torch.utils.tensorboard")
 
 
 def perform(job: dict[str, Any]) -> None:

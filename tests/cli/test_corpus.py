@@ -129,7 +129,7 @@ def listen_to_ctrl_c() -> None:
 
 @pytest.mark.parametrize("moment", ["at the start", "in the middle"])
 def test_ctrl_c_says_how_to_go_on(home: Path, tmp_path: Path, moment: str) -> None:
-    source = write_documents(tmp_path / "many.jsonl", make_documents(20_000, seed=4))
+    source = write_documents(tmp_path / "many.jsonl", make_documents(8000, seed=4))
     command = [sys.executable, "-m", "litebert", "prepare", str(source), "-t", str(home / "tok"), "--workers", "2"]
     command += ["-o", str(tmp_path / "c"), "--shard-tokens", "50000"]
     process = subprocess.Popen(

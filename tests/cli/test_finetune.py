@@ -209,7 +209,7 @@ def test_several_runs_do_not_go_into_the_folder_of_one(home: Path, small_encoder
 def test_a_folder_without_a_model_says_what_it_holds(home: Path, tmp_path: Path) -> None:
     assert "holds several seeds: name one, such as" in fails("predict", home / "runs", home / "dev.csv")
     (tmp_path / "run.json").write_text("{}")
-    assert "is not finished" in fails("predict", tmp_path, home / "dev.csv")
+    assert "has no model yet" in fails("predict", tmp_path, home / "dev.csv")
 
 
 def test_a_destination_is_looked_at_before_the_answers_are_worked_out(home: Path, tmp_path: Path) -> None:
