@@ -20,7 +20,7 @@ from harness import Turns, machine, name_contestants, record, take_turns
 from litebert.runtime import prepare_process
 from litebert.tasks.finetune import configure, finetune, measure_volume, open_encoder
 from litebert.tasks.readers.sources import OwnData, read_own
-from litebert.training.job import News
+from litebert.training.job import ProgressEvent
 
 OURS, PLAIN, GROUPED = "litebert", "transformers", "transformers, grouped by length"
 BATCH, LENGTH, RATE = 32, 512, 1e-4
@@ -66,8 +66,8 @@ def run_ours(model: str, texts: Path, folder: Path, seconds: float) -> None:
     config = configure(data.task, volume, shape, place, epochs=1000, batch_size=BATCH, lr=RATE, max_length=LENGTH)
     counter = Counter(seconds)
 
-    def on_step(news: News) -> None:
-        if not counter.step(news.tokens):
+    def on_step(event: ProgressEvent) -> None:
+        if not counter.step(event.tokens):
             raise OutOfTimeError
 
     try:

@@ -22,8 +22,8 @@ from litebert.model.lean import kernels
 from litebert.model.model import Model
 from litebert.presets import PRESETS
 from litebert.pretraining.config import PretrainConfig
+from litebert.pretraining.job import pretrain
 from litebert.pretraining.recipes import budget_run
-from litebert.pretraining.run import pretrain
 from litebert.runtime import prepare_process
 from litebert.training.config import Stage
 from litebert.training.objectives import pretraining_loss

@@ -19,11 +19,10 @@ from litebert.corpus.stream import StreamConfig
 from litebert.model.model import Model
 from litebert.presets import PRESETS
 from litebert.pretraining.config import PretrainConfig
-from litebert.pretraining.evaluation import held_out_batches, score_held_out
+from litebert.pretraining.evaluation import evaluate_held_out, held_out_batches
+from litebert.pretraining.job import pretrain
 from litebert.pretraining.recipes import budget_run
-from litebert.pretraining.run import pretrain
 from litebert.runtime import prepare_process
-from litebert.training.run import parse_config
 
 RECIPE = "the recipe"
 FULL_DEPTH: list[dict[str, Any]] = [{}]
@@ -48,7 +47,7 @@ def make_config(name: str, corpus: Corpus, seconds: float) -> PretrainConfig:
     model = PRESETS["albert-mini"].config.updated(vocab_size=corpus.tokenizer.vocab_size)
     settings = budget_run(model, seconds).model_dump(mode="json")
     _merge(settings, VARIANTS[name])
-    return parse_config(PretrainConfig, settings)
+    return PretrainConfig.parse(settings)
 
 
 def _merge(settings: dict[str, Any], changes: dict[str, Any]) -> None:
@@ -66,10 +65,10 @@ def run_variant(name: str, corpus: Corpus, folder: Path, seconds: float) -> None
     outcome = pretrain(corpus, folder / "run", config, on_step=lambda _: turns.check(), clock=turns.clock)
     model = Model.from_pretrained(folder / "run" / "model")
     ngrams, singles = (
-        score_held_out(model, held_out_batches(corpus, StreamConfig(length=128, max_ngram=n), 512)) for n in (3, 1)
+        evaluate_held_out(model, held_out_batches(corpus, StreamConfig(length=128, max_ngram=n), 512)) for n in (3, 1)
     )
-    result = {"words": ngrams["words_accuracy"], "single_words": singles["words_accuracy"]}
-    result |= {"sentences": ngrams["sentence_accuracy"], "steps": outcome.state.step, "tokens": outcome.state.tokens}
+    result = {"words": ngrams["mlm_accuracy"], "single_words": singles["mlm_accuracy"]}
+    result |= {"sentences": ngrams["sop_accuracy"], "steps": outcome.step, "tokens": outcome.tokens}
     (folder / "result.json").write_text(json.dumps(result), encoding="utf-8")
 
 

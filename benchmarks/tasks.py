@@ -107,7 +107,7 @@ def describe_encoder(run: Path) -> str:
         return run.name
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
     last = [line for line in lines if line["kind"] == "evaluation"][-1]
-    words, minutes = 100 * last["words_accuracy"], last["seconds"] / 60
+    words, minutes = 100 * last["mlm_accuracy"], last["seconds"] / 60
     return f"{run.name} ({last['tokens'] / 1e6:.1f} M tokens in {minutes:.0f} minutes, {words:.1f} % of masked words)"
 
 

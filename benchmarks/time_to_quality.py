@@ -32,10 +32,10 @@ from litebert.corpus.stream import BatchStream, StreamConfig
 from litebert.model.model import Model
 from litebert.presets import PRESETS
 from litebert.pretraining.config import PretrainConfig
-from litebert.pretraining.evaluation import held_out_batches, score_held_out
+from litebert.pretraining.evaluation import evaluate_held_out, held_out_batches
 from litebert.pretraining.guessers import Guessers
+from litebert.pretraining.job import pretrain
 from litebert.pretraining.recipes import budget_run, paper_run
-from litebert.pretraining.run import pretrain
 from litebert.runtime import prepare_process
 from litebert.training.optim import OptimConfig, learning_rate
 
@@ -164,12 +164,12 @@ def score_all(names: list[str], corpus: Corpus, folder: Path) -> dict[str, list[
         curves[name] = []
         for seconds, path in saved_models(name, folder / name):
             model = Model.from_pretrained(path)
-            words, single = score_held_out(model, ngrams), score_held_out(model, tokens)
+            words, single = evaluate_held_out(model, ngrams), evaluate_held_out(model, tokens)
             point = {
                 "minutes": seconds / 60,
-                "words": words["words_accuracy"],
-                "tokens": single["words_accuracy"],
-                "sentences": words["sentence_accuracy"],
+                "words": words["mlm_accuracy"],
+                "tokens": single["mlm_accuracy"],
+                "sentences": words["sop_accuracy"],
             }
             curves[name].append(point)
             print(name, {key: round(value, 4) for key, value in point.items()}, flush=True)

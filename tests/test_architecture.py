@@ -67,7 +67,7 @@ KINDS_OF_TASK = {"classification", "multi-label", "regression", "tagging", "ques
 
 # What the house still has too much of. These numbers may fall, and never rise.
 MOST_BRANCHES_ON_KIND = 126
-MOST_MODULES_THAT_SPELL_RUN_JSON = 8
+MOST_MODULES_THAT_SPELL_RUN_JSON = 1
 
 
 def modules() -> dict[str, ast.Module]:

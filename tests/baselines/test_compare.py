@@ -117,7 +117,7 @@ def test_who_only_found_the_majority(
         (folder / "model").mkdir(parents=True)
         (folder / "model" / "model.safetensors").write_bytes(b"1234")
         learnt.append((config.train.seed, config.begin_from, len(data.splits["train"]) + len(data.splits["dev"])))
-        return SimpleNamespace(status="finished", state=SimpleNamespace(seconds=1.5))
+        return SimpleNamespace(status="finished", seconds=1.5)
 
     def evaluate(folder: Path, task: Task, examples: list[Example]) -> tuple[dict[str, float], float]:
         return {"accuracy": accuracy + 0.01 * (int(folder.name[-1]) - 1)}, 10.0

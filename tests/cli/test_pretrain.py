@@ -27,7 +27,7 @@ def finished(small_corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> 
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     assert (said["status"], said["step"]) == ("finished", 6)
-    assert 0 <= said["scores"]["words_accuracy"] <= 1
+    assert 0 <= said["metrics"]["mlm_accuracy"] <= 1
     return out
 
 
@@ -162,7 +162,7 @@ def test_half_precision_trains_where_it_is_asked_for(small_corpus: Corpus, tmp_p
     for precision in ("fp32", "bf16"):
         done = run(*common, "-o", tmp_path / precision, "--precision", precision)
         assert done.returncode == 0, done.stderr
-        losses.append(json.loads(done.stdout)["scores"]["words_loss"])
+        losses.append(json.loads(done.stdout)["metrics"]["mlm_loss"])
     assert losses[0] != losses[1]
     assert losses[0] == pytest.approx(losses[1], rel=0.02)
 

@@ -29,11 +29,11 @@ from torch import Tensor, nn
 from litebert.batch import Batch
 from litebert.corpus.corpus import Corpus
 from litebert.errors import LitebertError
-from litebert.pretraining import run
+from litebert.pretraining import job as pretraining_job
 from litebert.pretraining.config import PretrainConfig
 from litebert.pretraining.job import Pretraining
 from litebert.training import run as training_run
-from litebert.training.job import News
+from litebert.training.job import ProgressEvent
 from litebert.training.loop import Trainer
 
 
@@ -106,27 +106,29 @@ def perform(job: dict[str, Any]) -> int:
             return 2
         return 0
 
-    def on_step(news: News) -> None:
+    def on_step(event: ProgressEvent) -> None:
         if job.get("steps_file"):
             partial = Path(job["steps_file"] + ".partial")
-            partial.write_text(str(news.step))
+            partial.write_text(str(event.step))
             partial.replace(job["steps_file"])
         time.sleep(job.get("pause", 0.0))
 
-    run.Pretraining = faulty(job)  # type: ignore[misc]
+    pretraining_job.Pretraining = faulty(job)  # type: ignore[misc]
     training_run.measure_rate = lambda *_: 1e9
     torch.set_num_threads(1)
     try:
-        config = training_run.parse_config(PretrainConfig, job["config"])
+        config = PretrainConfig.parse(job["config"])
         corpus = Corpus.open(job["corpus"], verify=False)
-        outcome = run.pretrain(corpus, Path(job["out"]), config, resume=job.get("resume", False), on_step=on_step)
+        outcome = pretraining_job.pretrain(
+            corpus, Path(job["out"]), config, resume=job.get("resume", False), on_step=on_step
+        )
     except LitebertError as error:
         print(f"sentence: {error}", flush=True)
         return 1
     except Exception:
         traceback.print_exc()
         return 2
-    print(json.dumps({"status": outcome.status, "signal": outcome.signal, "step": outcome.state.step}), flush=True)
+    print(json.dumps({"status": outcome.status, "signal": outcome.signal, "step": outcome.step}), flush=True)
     return 0
 
 

@@ -11,8 +11,8 @@ from safetensors.torch import load_file
 from litebert.corpus.corpus import Corpus
 from litebert.errors import LitebertError
 from litebert.training.config import Stage
-from litebert.training.health import MOST_ROLLBACKS
-from litebert.training.job import News
+from litebert.training.job import ProgressEvent
+from litebert.training.monitoring import MOST_ROLLBACKS
 from litebert.training.optim import learning_rate
 from litebert.training.state import CheckpointStore
 from tests.pretraining.runs import (
@@ -30,7 +30,7 @@ from tests.pretraining.runs import (
 
 def words(out: Path, what: str) -> list[str]:
     """What was said about events of one kind."""
-    return [entry["words"] for entry in entries(out, "event") if entry["what"] == what]
+    return [entry["message"] for entry in entries(out, "event") if entry["what"] == what]
 
 
 def tensors_at(out: Path, step: int) -> dict[str, torch.Tensor]:
@@ -56,8 +56,8 @@ def test_a_bad_step_is_skipped(small_corpus: Corpus, tmp_path: Path, kind: str, 
     out = tmp_path / "run"
     config = tiny_run(steps=step + 3, save_steps=step - 1, keep=6)
 
-    def stop(news: News) -> None:
-        if news.step == step - 1:
+    def stop(event: ProgressEvent) -> None:
+        if event.step == step - 1:
             os.kill(os.getpid(), signal.SIGTERM)  # which saves after the next step, the bad one
 
     assert pretrain_here(small_corpus, out, config, poison={str(step): kind}, on_step=stop).status == "interrupted"
@@ -108,7 +108,7 @@ def test_a_hopeless_run_ends_with_a_sentence(small_corpus: Corpus, tmp_path: Pat
 
 
 def test_a_run_that_has_nothing_to_go_back_to_says_so(small_corpus: Corpus, tmp_path: Path) -> None:
-    def damage(news: News) -> None:
+    def damage(event: ProgressEvent) -> None:
         for checkpoint in CheckpointStore(tmp_path / "run" / "checkpoints", 1).all():
             (checkpoint.folder / "state" / "state.json").write_text("{}")
 
@@ -135,7 +135,7 @@ def test_a_run_that_went_back_and_was_killed_goes_on(
     nursery.finish({**job, "resume": True})
     assert_same_end(out, tmp_path / "expected")
     told = [
-        [(entry["step"], entry["what"], entry["words"]) for entry in entries(folder, "event")]
+        [(entry["step"], entry["what"], entry["message"]) for entry in entries(folder, "event")]
         for folder in (out, tmp_path / "expected")
     ]
     assert [event for event in told[0] if event[1] != "resumed"] == told[1]

@@ -34,7 +34,7 @@ RUNS = {
     "dropout, growing": tiny_run(
         {"hidden_dropout": 0.1, "attention_dropout": 0.1}, optim={"optimizer": "adamw"}, stages=GROWING, log_steps=3
     ),
-    "pieces": tiny_run(rows_at_once=3, stream={"pairs": "none"}, recompute=True, save_steps=3),
+    "pieces": tiny_run(micro_batch_size=3, stream={"pairs": "none"}, recompute=True, save_steps=3),
 }
 
 

@@ -20,9 +20,9 @@ from torch import Tensor
 from litebert.corpus.corpus import Corpus
 from litebert.corpus.stream import StreamConfig
 from litebert.pretraining.config import PretrainConfig
-from litebert.pretraining.run import pretrain
+from litebert.pretraining.job import pretrain
 from litebert.training.config import TrainConfig
-from litebert.training.job import Outcome
+from litebert.training.job import RunResult
 from litebert.training.optim import OptimConfig
 from litebert.training.state import CheckpointStore, TrainingState
 from tests.conftest import small_config
@@ -181,7 +181,8 @@ def repeatable(out: Path) -> list[dict[str, Any]]:
 def last_state(out: Path) -> TrainingState:
     """Where a run stands, but for its time."""
     state = CheckpointStore(out / "checkpoints", 1).all()[-1].read_state()
-    state.seconds, state.window = 0.0, {name: value for name, value in state.window.items() if name != "seconds"}
+    state.seconds = state.startup = state.reserve = state.evaluating = 0.0
+    state.window = {name: value for name, value in state.window.items() if name != "seconds"}
     return state
 
 
@@ -206,13 +207,15 @@ def assert_same_end(out: Path, expected: Path) -> None:
     assert repeatable(out) == repeatable(expected)
 
 
-def pretrain_here(corpus: Corpus, out: Path, config: PretrainConfig, *, resume: bool = False, **faults: Any) -> Outcome:
+def pretrain_here(
+    corpus: Corpus, out: Path, config: PretrainConfig, *, resume: bool = False, **faults: Any
+) -> RunResult:
     """Run in this process; faults as in `tests.faults.run_pretraining`, and a clock or watchers if they are given."""
     from tests.faults.run_pretraining import faulty
 
     own = {name: faults.pop(name) for name in ("clock", "on_step", "on_message") if name in faults}
     with (
-        mock.patch("litebert.pretraining.run.Pretraining", faulty(faults)),
+        mock.patch("litebert.pretraining.job.Pretraining", faulty(faults)),
         mock.patch("litebert.training.run.measure_rate", return_value=1e9),
     ):
         return pretrain(corpus, out, config, resume=resume, **own)

@@ -8,7 +8,7 @@ from litebert.batch import NO_LABEL
 from litebert.corpus.corpus import HELD_OUT, Corpus
 from litebert.corpus.stream import BatchStream, StreamConfig
 from litebert.model.model import Model
-from litebert.pretraining.evaluation import complete_samples, held_out_batches, score_held_out
+from litebert.pretraining.evaluation import complete_samples, evaluate_held_out, held_out_batches
 from tests.conftest import small_config
 
 
@@ -42,12 +42,12 @@ def test_scores_are_those_of_a_plain_computation(small_corpus: Corpus, pairs: st
                 truth = truth[truth != NO_LABEL]
                 sentence_losses += F.cross_entropy(said, truth, reduction="none").tolist()
                 sentence_hits += (said.argmax(-1) == truth).tolist()
-    expected = {"num_words": len(hits), "words_loss": sum(losses) / len(losses)}
-    expected["words_accuracy"] = sum(hits) / len(hits)
+    expected = {"num_masked": len(hits), "mlm_loss": sum(losses) / len(losses)}
+    expected["mlm_accuracy"] = sum(hits) / len(hits)
     if pairs == "sop":
-        expected["sentence_loss"] = sum(sentence_losses) / len(sentence_losses)
-        expected["sentence_accuracy"] = sum(sentence_hits) / len(sentence_hits)
-    assert score_held_out(model, batches) == pytest.approx(expected, rel=1e-5)
+        expected["sop_loss"] = sum(sentence_losses) / len(sentence_losses)
+        expected["sop_accuracy"] = sum(sentence_hits) / len(sentence_hits)
+    assert evaluate_held_out(model, batches) == pytest.approx(expected, rel=1e-5)
 
 
 def test_held_out_rows_are_always_the_same_and_never_trained_on(small_corpus: Corpus) -> None:
@@ -90,4 +90,4 @@ def test_a_model_that_knows_the_text_guesses_right(small_corpus: Corpus) -> None
     samples = complete_samples(model, batches, small_corpus.tokenizer)
     assert samples
     assert all(sample["guesses"][0] == [sample["answer"], 1.0] for sample in samples)
-    assert score_held_out(model, batches)["words_accuracy"] == 1.0
+    assert evaluate_held_out(model, batches)["mlm_accuracy"] == 1.0

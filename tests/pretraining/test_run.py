@@ -16,10 +16,10 @@ from litebert.errors import FolderError, LitebertError, RequestError
 from litebert.folders import lock_folder
 from litebert.model.model import Model
 from litebert.pretraining.config import PretrainConfig
-from litebert.pretraining.run import count_frequencies
+from litebert.pretraining.job import count_frequencies
 from litebert.training.config import Stage
-from litebert.training.job import News
-from litebert.training.run import read_run_config
+from litebert.training.job import ProgressEvent
+from litebert.training.run_folder import RunFolder
 from litebert.training.state import CheckpointStore
 from tests.conftest import need, small_config
 from tests.pretraining.runs import assert_same_end, entries, events, losses, pretrain_here, tiny_run
@@ -58,9 +58,9 @@ def test_the_card_has_the_figures(finished: Path, small_corpus: Corpus) -> None:
         "8 rows",
         "4 × 32",
         "lamb, learning rate 0.01",
-        f"| masked words right | {last['words_accuracy']:.1%} |",
-        f"| their loss | {last['words_loss']:.3f} |",
-        f"| sentence task right | {last['sentence_accuracy']:.1%} (chance is 50 %) |",
+        f"| masked words right | {last['mlm_accuracy']:.1%} |",
+        f"| their loss | {last['mlm_loss']:.3f} |",
+        f"| sentence task right | {last['sop_accuracy']:.1%} (chance is 50 %) |",
     ):
         assert words in card, words
 
@@ -82,7 +82,7 @@ def test_a_run_that_ended_and_goes_on_ends_again(small_corpus: Corpus, finished:
     shutil.rmtree(out / "model")
     outcome = pretrain_here(small_corpus, out, tiny_run(), resume=True)
     assert outcome.status == "finished"
-    assert outcome.state.scores["words_accuracy"] == entries(finished, "evaluation")[-1]["words_accuracy"]
+    assert outcome.metrics["mlm_accuracy"] == entries(finished, "evaluation")[-1]["mlm_accuracy"]
     assert (out / "model" / "README.md").read_text() == (finished / "model" / "README.md").read_text()
     assert_same_end(out, finished)
 
@@ -91,7 +91,7 @@ def test_a_run_without_sentence_pairs_has_no_sentence_task(small_corpus: Corpus,
     pretrain_here(small_corpus, tmp_path / "run", tiny_run(stream={"pairs": "none"}, steps=2))
     assert Model.from_pretrained(tmp_path / "run" / "model").head == "masked-lm"
     assert "sentence task" not in (tmp_path / "run" / "model" / "README.md").read_text()
-    assert "sentence_loss" not in entries(tmp_path / "run", "step")[0]
+    assert "sop_loss" not in entries(tmp_path / "run", "step")[0]
 
 
 def test_training_learns(small_corpus: Corpus, tmp_path: Path) -> None:
@@ -189,27 +189,27 @@ def test_a_run_that_was_killed_before_its_first_checkpoint_begins_anew(small_cor
     pretrain_here(small_corpus, out, tiny_run(steps=1))
     shutil.rmtree(out / "checkpoints")
     pretrain_here(small_corpus, out, tiny_run(steps=2, seed=5))
-    assert read_run_config(out, PretrainConfig) == tiny_run(steps=2, seed=5)
+    assert RunFolder(out).read_config(PretrainConfig) == tiny_run(steps=2, seed=5)
     assert [step for step, _ in losses(out)] == [1, 2]
     # A kill in the very moment in which run.json was written leaves this:
     shutil.rmtree(out)
     out.mkdir()
     (out / "run.json.partial").write_text("{")
     pretrain_here(small_corpus, out, tiny_run(steps=1))
-    assert read_run_config(out, PretrainConfig) == tiny_run(steps=1)
+    assert RunFolder(out).read_config(PretrainConfig) == tiny_run(steps=1)
 
 
 def test_what_a_run_was_begun_with_is_kept(small_corpus: Corpus, tmp_path: Path) -> None:
     out = tmp_path / "run"
     config = tiny_run({"hidden_dropout": 0.1}, stages=(Stage(until=0.5, length=16), Stage()), steps=2)
     pretrain_here(small_corpus, out, config)
-    assert read_run_config(out, PretrainConfig) == config
+    assert RunFolder(out).read_config(PretrainConfig) == config
     said = json.loads((out / "run.json").read_text())
     assert said["corpus"]["train_tokens"] == small_corpus.num_tokens(TRAIN)
     assert said["machine"]["processes"] == 1
     kept = config.train.model_copy(update={"keep": 7})
     pretrain_here(small_corpus, out, config.model_copy(update={"train": kept}), resume=True)
-    assert read_run_config(out, PretrainConfig) == config
+    assert RunFolder(out).read_config(PretrainConfig) == config
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ def test_a_broken_run_file_is_named(tmp_path: Path, content: str | None, said: s
     if content is not None:
         (tmp_path / "run.json").write_text(content)
     with pytest.raises(FolderError) as caught:
-        read_run_config(tmp_path, PretrainConfig)
+        RunFolder(tmp_path).read_config(PretrainConfig)
     assert said in str(caught.value)
     assert "run.json" in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -261,7 +261,7 @@ class Clock:
     def __call__(self) -> float:
         return self.now
 
-    def tick(self, news: News) -> None:
+    def tick(self, event: ProgressEvent) -> None:
         """A step takes a second."""
         self.now += 1.0
 
@@ -270,7 +270,7 @@ def test_a_time_budget_ends_a_run_and_its_stages(small_corpus: Corpus, tmp_path:
     clock = Clock(now=1000.0)
     config = tiny_run(seconds=10.0, stages=(Stage(until=0.5, depth=2, length=16), Stage()))
     outcome = pretrain_here(small_corpus, tmp_path / "run", config, clock=clock, on_step=clock.tick)
-    assert (outcome.status, outcome.state.seconds) == ("finished", 10.0)
+    assert (outcome.status, outcome.seconds) == ("finished", 10.0)
     lines = entries(tmp_path / "run", "step")
     assert [entry["seconds"] for entry in lines] == [float(second) for second in range(11)]
     # A step is of the stage in which it begins, and has the rate of that moment.
@@ -285,20 +285,20 @@ def test_a_time_budget_ends_a_run_and_its_stages(small_corpus: Corpus, tmp_path:
 def test_a_time_budget_goes_on_where_it_was(small_corpus: Corpus, tmp_path: Path) -> None:
     clock = Clock(now=50.0)
 
-    def stop_soon(news: News) -> None:
-        clock.tick(news)
-        if news.step == 4:
+    def stop_soon(event: ProgressEvent) -> None:
+        clock.tick(event)
+        if event.step == 4:
             os.kill(os.getpid(), signal.SIGTERM)
 
     before = signal.getsignal(signal.SIGTERM)
     config = tiny_run(seconds=10.0, save_seconds=3.0, save_steps=None)
     outcome = pretrain_here(small_corpus, tmp_path / "run", config, clock=clock, on_step=stop_soon)
     assert signal.getsignal(signal.SIGTERM) == before
-    assert (outcome.status, outcome.signal, outcome.state.step) == ("interrupted", signal.SIGTERM, 5)
-    assert outcome.state.seconds == 4.0
+    assert (outcome.status, outcome.signal, outcome.step) == ("interrupted", signal.SIGTERM, 5)
+    assert outcome.seconds == 4.0
     later = Clock(now=9_999.0)  # time that passes between the two does not count
     outcome = pretrain_here(small_corpus, tmp_path / "run", config, resume=True, clock=later, on_step=later.tick)
-    assert (outcome.status, outcome.state.seconds) == ("finished", 10.0)
+    assert (outcome.status, outcome.seconds) == ("finished", 10.0)
     saved = [entry["seconds"] for entry in entries(tmp_path / "run", "event") if entry["what"] == "saved"]
     assert saved == [0.0, 3.0, 4.0, 5.0, 8.0, 10.0]  # also when it is the best so far, and at the end
     assert "resumed" in events(tmp_path / "run")
@@ -307,8 +307,8 @@ def test_a_time_budget_goes_on_where_it_was(small_corpus: Corpus, tmp_path: Path
 def test_fewer_evaluations_from_now_on_still_score_the_end(small_corpus: Corpus, tmp_path: Path) -> None:
     out = tmp_path / "run"
 
-    def stop(news: News) -> None:
-        if news.step == 9:
+    def stop(event: ProgressEvent) -> None:
+        if event.step == 9:
             os.kill(os.getpid(), signal.SIGINT)
 
     pretrain_here(small_corpus, out, tiny_run(evaluations=20), on_step=stop)

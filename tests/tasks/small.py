@@ -23,7 +23,7 @@ from litebert.tasks.task import (
     TextExample,
 )
 from litebert.text.tokenizer import Tokenizer
-from litebert.training.job import Outcome
+from litebert.training.job import RunResult
 from tests.conftest import small_config
 
 SAILORS = ("two sailors", "an old captain", "the river")
@@ -180,7 +180,7 @@ def small_run(data: Dataset, encoder: Path | None, tokenizer: Tokenizer, **wishe
     return config.model_copy(update={"train": config.train.model_copy(update=train)})
 
 
-def finetune_here(data: Dataset, out: Path, config: FinetuneConfig, tokenizer: Tokenizer, **settings: Any) -> Outcome:
+def finetune_here(data: Dataset, out: Path, config: FinetuneConfig, tokenizer: Tokenizer, **settings: Any) -> RunResult:
     """Run in this process, without measuring the machine first."""
     with mock.patch("litebert.training.run.measure_rate", return_value=1e9):
         return finetune(data, out, config, tokenizer, **settings)

@@ -23,9 +23,9 @@ from litebert.tasks.metrics import majority_score, score_answers
 from litebert.tasks.saved import read_saved_task
 from litebert.tasks.task import Dataset, Example, TextExample
 from litebert.text.tokenizer import Tokenizer
-from litebert.training.health import Health
-from litebert.training.job import News, Outcome
-from litebert.training.run import read_run_config
+from litebert.training.job import ProgressEvent, RunResult
+from litebert.training.monitoring import Health
+from litebert.training.run_folder import RunFolder
 from litebert.training.state import CheckpointStore
 from tests.pretraining.runs import Nursery, assert_same_end, entries, events, losses
 from tests.tasks.small import TASKS, ask, finetune_here, make_data, small_run
@@ -59,7 +59,7 @@ def test_every_kind_is_learnt_and_opens_again(
     baseline = majority_score(task, data.splits["train"], dev)[task.score]
     assert scores[task.score] >= LEAST.get(name, 0.85) > baseline + 0.2
     # The folder answers as the run did: with the best weights, and for questions with its own threshold.
-    assert scores[task.score] == pytest.approx(outcome.state.best, abs=1e-6 if name == "regression" else 1e-9)
+    assert scores[task.score] == pytest.approx(outcome.metrics[task.score], abs=1e-6 if name == "regression" else 1e-9)
     best, final = weights(CheckpointStore(out / "checkpoints", 1).best().model), weights(out / "model")
     stretched = {"classifier.weight", "classifier.bias"} if name == "regression" else set()
     assert is_same({key: best[key] for key in {*best} - stretched}, {key: final[key] for key in {*final} - stretched})
@@ -67,7 +67,7 @@ def test_every_kind_is_learnt_and_opens_again(
     assert told["kind"] == "litebert fine-tuning"
     assert told["baselines"]["majority"][task.score] == pytest.approx(baseline)
     assert told["examples"] == {"train": 160, "dev": 48}
-    assert f"| {task.score} | {outcome.state.best:.4g} |" in (out / "model" / "README.md").read_text()
+    assert f"| {task.score} | {outcome.metrics[task.score]:.4g} |" in (out / "model" / "README.md").read_text()
 
 
 @pytest.mark.parametrize(("factor", "mean"), [(1000.0, 2e6), (0.001, -7.0), (0.0, 3.0)])
@@ -89,7 +89,7 @@ def test_scores_of_any_size_are_learnt(
     gold = torch.tensor([float(example.label) for example in dev], dtype=torch.float64)  # type: ignore[union-attr, arg-type]
     errors = (torch.tensor(answers, dtype=torch.float64) - gold).abs()
     assert errors.mean() < (0.6 * gold.std() if factor else 0.1)
-    scale = read_run_config(tmp_path / "run", FinetuneConfig).scale
+    scale = RunFolder(tmp_path / "run").read_config(FinetuneConfig).scale
     assert scale is not None
     assert scale.mean == pytest.approx(gold.mean().item(), abs=factor or 1e-9)
 
@@ -101,8 +101,8 @@ def test_questions_may_do_without_a_head_for_answerability(
     config = small_run(data, small_encoder, small_tokenizer, answerability=False)
     assert config.head == "question-answering"
     outcome = finetune_here(data, tmp_path / "run", config, small_tokenizer)
-    assert outcome.state.best is not None
-    assert outcome.state.best >= 0.85
+    assert outcome.metrics[data.task.score] is not None
+    assert outcome.metrics[data.task.score] >= 0.85
     saved = read_saved_task(tmp_path / "run" / "model")
     assert saved.threshold is not None
     answers = ask(tmp_path / "run" / "model", data.splits["dev"])[3].answers
@@ -122,7 +122,7 @@ def test_without_a_development_set_the_last_weights_are_the_model(
     data = Dataset(TASKS["pairs"], {"train": make_data("pairs").splits["train"]})
     config = small_run(data, small_encoder, small_tokenizer, steps=8, patience=1)  # there is nothing to wait for
     outcome = finetune_here(data, tmp_path / "run", config, small_tokenizer)
-    assert (outcome.status, outcome.state.step, outcome.state.best) == ("finished", 8, None)
+    assert (outcome.status, outcome.step, outcome.metrics) == ("finished", 8, {})
     last = CheckpointStore(tmp_path / "run" / "checkpoints", 1).at(8)
     assert is_same(weights(tmp_path / "run" / "model"), weights(last.model))
     assert "Evaluation" not in (tmp_path / "run" / "model" / "README.md").read_text()
@@ -197,13 +197,13 @@ class CrashError(Exception):
     """Somebody pulled the plug."""
 
 
-def crash(news: News) -> None:
-    if news.step == 8:
+def crash(event: ProgressEvent) -> None:
+    if event.step == 8:
         raise CrashError
 
 
-def stop(news: News) -> None:
-    if news.step == 8:
+def stop(event: ProgressEvent) -> None:
+    if event.step == 8:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
@@ -222,9 +222,9 @@ def test_a_run_that_is_cut_short_ends_as_if_it_never_was(
             finetune_here(data, tmp_path / "run", config, small_tokenizer, on_step=end)
     else:
         outcome = finetune_here(data, tmp_path / "run", config, small_tokenizer, on_step=end)
-        assert (outcome.status, outcome.signal, outcome.state.step) == ("interrupted", signal.SIGTERM, 9)
+        assert (outcome.status, outcome.signal, outcome.step) == ("interrupted", signal.SIGTERM, 9)
     assert not (tmp_path / "run" / "model").exists()
-    again = read_run_config(tmp_path / "run", FinetuneConfig)
+    again = RunFolder(tmp_path / "run").read_config(FinetuneConfig)
     assert finetune_here(data, tmp_path / "run", again, small_tokenizer, resume=True).status == "finished"
     assert "resumed" in events(tmp_path / "run")
     assert_same_end(tmp_path / "run", tmp_path / "whole")
@@ -290,13 +290,13 @@ def test_a_restart_without_a_whole_checkpoint_begins_with_the_encoder(
 
 def run_with_scores(
     scores: Sequence[float], out: Path, config: FinetuneConfig, tokenizer: Tokenizer, **settings: Any
-) -> tuple[Outcome, list[dict[str, Tensor]]]:
+) -> tuple[RunResult, list[dict[str, Tensor]]]:
     """A run whose evaluations give these scores, and the weights at each of them."""
     seen: list[dict[str, Tensor]] = []
 
-    def evaluate(job: Finetuning) -> tuple[dict[str, float], list[dict[str, Any]]]:
+    def evaluate(job: Finetuning, stage: int) -> tuple[dict[str, float], list[dict[str, Any]]]:
         seen.append({name: tensor.clone() for name, tensor in job.model.state_dict().items()})
-        return {job.score: scores[len(seen) - 1], "number": float(len(seen))}, []
+        return {job.metric: scores[len(seen) - 1], "number": float(len(seen))}, []
 
     with mock.patch.object(Finetuning, "evaluate", evaluate):
         return finetune_here(make_data("classification"), out, config, tokenizer, **settings), seen
@@ -323,18 +323,18 @@ def test_patience_ends_a_run_and_the_best_weights_stay(
     data, out = make_data("classification"), tmp_path / "run"
     config = small_run(data, small_encoder, small_tokenizer, steps=20, evaluations=10, patience=patience, batch_size=4)
     outcome, seen = run_with_scores(scores, out, config, small_tokenizer)
-    assert (outcome.status, len(seen), outcome.state.step) == ("finished", num_evaluations, 2 * num_evaluations)
+    assert (outcome.status, len(seen), outcome.step) == ("finished", num_evaluations, 2 * num_evaluations)
     found = Model.from_pretrained(out / "model").state_dict()
     assert [number for number, one in enumerate(seen, 1) if is_same(one, found)] == [best]
     card = (out / "model" / "README.md").read_text()
     assert f"| steps | {2 * best} of 4 examples |" in card
     assert f"| accuracy | {scores[best - 1]} |" in card
     assert f"| number | {best} |" in card
-    assert outcome.state.best == scores[best - 1]
-    (ended,) = (entry["words"] for entry in entries(out, "event") if entry["what"] == "finished")
-    assert ended.startswith(f"no better score in {patience} evaluations: ") == (num_evaluations < 10)
+    assert outcome.metrics[data.task.score] == scores[best - 1]
+    (ended,) = (entry["message"] for entry in entries(out, "event") if entry["what"] == "finished")
+    assert ended.startswith(f"no better accuracy in {patience} evaluations: ") == (num_evaluations < 10)
     again, seen = run_with_scores(scores, out, config, small_tokenizer, resume=True)
-    assert (again.status, again.state.step, seen) == ("finished", 2 * num_evaluations, [])  # it stays ended
+    assert (again.status, again.step, seen) == ("finished", 2 * num_evaluations, [])  # it stays ended
 
 
 def test_the_best_weights_are_kept_at_a_step_that_was_skipped(
@@ -344,15 +344,15 @@ def test_the_best_weights_are_kept_at_a_step_that_was_skipped(
     config = small_run(data, small_encoder, small_tokenizer, steps=8, evaluations=4, batch_size=4)
     examine = Health.examine
 
-    def find_fault(health: Health, loss: float, norm: float, fears_leaps: bool) -> str | None:
+    def find_fault(health: Health, loss: float, norm: float, skip_loss_spikes: bool) -> str | None:
         nonlocal seen_losses
         seen_losses += 1
-        return examine(health, float("nan") if seen_losses == 4 else loss, norm, fears_leaps)
+        return examine(health, float("nan") if seen_losses == 4 else loss, norm, skip_loss_spikes)
 
     with mock.patch.object(Health, "examine", find_fault):
         outcome, seen = run_with_scores([0.5, 0.9, 0.6, 0.55], tmp_path / "run", config, small_tokenizer)
     assert "skipped" in events(tmp_path / "run")
-    assert outcome.state.best == 0.9
+    assert outcome.metrics[data.task.score] == 0.9
     assert is_same(Model.from_pretrained(tmp_path / "run" / "model").state_dict(), seen[1])
 
 
@@ -363,7 +363,7 @@ def test_two_processes_train_as_one(
     nursery: Nursery, small_encoder: Path, small_tokenizer: Tokenizer, tmp_path: Path
 ) -> None:
     """Their items differ in length and in number of tags, and still the sums are the same."""
-    data, wishes = make_data("tagging"), {"steps": 8, "rows_at_once": 4}
+    data, wishes = make_data("tagging"), {"steps": 8, "micro_batch_size": 4}
     finetune_here(data, tmp_path / "one", small_run(data, small_encoder, small_tokenizer, steps=8), small_tokenizer)
     job = {"call": "tests.tasks.small:run_rank", "task": "tagging", "encoder": str(small_encoder), "processes": 2}
     nursery.finish({**job, "wishes": wishes, "out": str(tmp_path / "two"), "log": str(tmp_path / "log")})

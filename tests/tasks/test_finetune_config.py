@@ -75,7 +75,7 @@ def test_a_recipe_is_taken_as_it_is() -> None:
         "single_label_classification",
     )
     assert config.max_length == 512
-    assert (train.rows_at_once or 0) * config.max_length <= 16_384
+    assert (train.micro_batch_size or 0) * config.max_length <= 16_384
     squad = configure(OFFICIAL["squad2"], 130_000, small_config(max_positions=512), None)
     assert squad.windows is not None
     assert (squad.windows.max_length, squad.windows.stride, squad.windows.max_query) == (512, 128, 64)

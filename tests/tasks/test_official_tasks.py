@@ -187,9 +187,9 @@ def train(name: str, home: Path, encoder: Path, out: Path) -> dict[str, Any]:
     config = configure(data.task, len(data.splits["train"]), shape, begin_from, **settings)
     config = config.model_copy(update={"train": config.train.model_copy(update={"precision": "fp32"})})
     outcome = finetune_here(data, out, config, tokenizer)
-    assert (outcome.status, outcome.state.step) == ("finished", 3)
-    assert data.task.score in outcome.state.scores
-    return {"splits": data.splits, "task": data.task, "best": outcome.state.best}
+    assert (outcome.status, outcome.step) == ("finished", 3)
+    assert data.task.score in outcome.metrics
+    return {"splits": data.splits, "task": data.task, "best": outcome.metrics[data.task.score]}
 
 
 @pytest.mark.parametrize("name", GLUE_NAMES)

@@ -8,7 +8,7 @@ import pytest
 
 from litebert.pretraining.job import Pretraining
 from litebert.tasks.job import Finetuning
-from litebert.training.health import BAD_STEPS, LOWER_RATE, Health
+from litebert.training.monitoring import BAD_STEPS, LOWER_RATE, Health
 
 
 def watch(losses: list[float], health: Health | None = None) -> Health:
@@ -77,7 +77,7 @@ def test_leaps_are_faults_only_where_they_are_feared() -> None:
     for _ in range(200):
         assert health.examine(0.001, 1.0) is None
     assert health.examine(0.5, 1.0) is not None
-    assert health.examine(0.5, 1.0, fears_leaps=False) is None
-    assert health.examine(float("nan"), 1.0, fears_leaps=False) is not None
-    assert not Finetuning.fears_leaps
-    assert Pretraining.fears_leaps
+    assert health.examine(0.5, 1.0, skip_loss_spikes=False) is None
+    assert health.examine(float("nan"), 1.0, skip_loss_spikes=False) is not None
+    assert not Finetuning.skip_loss_spikes
+    assert Pretraining.skip_loss_spikes

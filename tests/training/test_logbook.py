@@ -3,14 +3,15 @@
 import json
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
 import pytest
 
 from litebert.errors import LitebertError
-from litebert.training.logbook import METRICS, Logbook
+from litebert.training.logbook import Logbook
+
+METRICS = "metrics.jsonl"
 
 
 def lines(folder: Path) -> list[dict[str, Any]]:
@@ -43,7 +44,7 @@ def test_what_came_after_a_step_is_dropped(tmp_path: Path) -> None:
     assert lines(tmp_path)[-1] == {"kind": "step", "step": 4, "loss": 9.0}
     book.keep_until(-1)
     assert lines(tmp_path) == []
-    assert [path.name for path in tmp_path.iterdir()] == [METRICS]
+    assert {path.name for path in tmp_path.iterdir()} - {"tensorboard"} == {METRICS}  # nothing half written is left
 
 
 @pytest.mark.parametrize("cut", range(1, 45))
@@ -69,7 +70,6 @@ def test_only_one_process_writes(tmp_path: Path) -> None:
     book = Logbook(tmp_path, writes=False)
     book.write("step", 1, loss=1.0)
     book.keep_until(0)
-    book.close()
     assert list(tmp_path.iterdir()) == []
 
 
@@ -81,14 +81,42 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 
 def test_a_board_shows_no_steps_that_will_be_taken_again(tmp_path: Path) -> None:
-    """TensorBoard itself is no part of the tests: what matters is what it is told."""
-    writer = mock.MagicMock()
-    with mock.patch.dict(sys.modules, {"torch.utils.tensorboard": SimpleNamespace(SummaryWriter=writer)}):
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    for begin, end in ((-1, 6), (3, 5)):
         book = Logbook(tmp_path)
-        book.keep_until(3)
-        book.write("step", 4, loss=0.5, words="none", bad=float("nan"))
-        book.write("event", 4, what="saved")
-        book.close()
-    writer.assert_called_once_with(str(tmp_path / "tensorboard"), purge_step=4)
-    writer.return_value.add_scalar.assert_called_once_with("step/loss", 0.5, 4)
-    writer.return_value.close.assert_called_once_with()
+        book.keep_until(begin)
+        for step in range(begin + 1, end):
+            book.write("step", step, loss=step + end / 10, words="none", bad=float("nan"))
+        book.write("event", end, what="saved", seconds=1.0)
+    shown = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
+    assert shown.Tags()["scalars"] == ["step/loss"]
+    points = [(each.step, each.value) for each in shown.Scalars("step/loss")]
+    assert points == [(step, pytest.approx(loss)) for step, loss in ((0, 0.6), (1, 1.6), (2, 2.6), (3, 3.6), (4, 4.5))]
+
+
+def test_without_tensorboard_there_is_no_board(tmp_path: Path) -> None:
+    with mock.patch.dict(sys.modules, {"tensorboard": None, "tensorboard.compat.proto.event_pb2": None}):
+        book = Logbook(tmp_path)
+        book.keep_until(0)
+        book.write("step", 1, loss=1.0)
+    assert [path.name for path in tmp_path.iterdir()] == [METRICS]
+
+
+def test_a_board_that_cannot_be_written_says_nothing(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The logbook speaks for both: it cannot be written either, or it has all that the board would show."""
+    records = pytest.importorskip("tensorboard.summary.writer.record_writer")
+    (tmp_path / "tensorboard").write_text("no folder")
+    book = Logbook(tmp_path)
+    book.keep_until(0)
+    book.write("step", 1, loss=1.0)
+    (tmp_path / "tensorboard").unlink()
+    book.keep_until(1)
+    monkeypatch.setattr(records.RecordWriter, "write", mock.Mock(side_effect=OSError(28, "No space left on device")))
+    for step in (2, 3):
+        book.write("step", step, loss=1.0)
+    assert [entry["step"] for entry in lines(tmp_path)] == [1, 2, 3]
+    assert capfd.readouterr() == ("", "")

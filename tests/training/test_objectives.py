@@ -6,7 +6,7 @@ import torch.nn.functional as F
 
 from litebert.batch import NO_LABEL, Batch
 from litebert.model.model import Model
-from litebert.training.objectives import masked_lm_loss, pretraining_loss, sentence_loss
+from litebert.training.objectives import masked_lm_loss, pretraining_loss, sentence_order_loss
 from tests.conftest import small_config, small_inputs
 
 
@@ -39,7 +39,7 @@ def test_packed_sentences_without_label_do_not_count(model: Model) -> None:
     output = model(**packed.inputs())
     alone = [model(torch.tensor([row])).sop_logits[0] for row in ([2, 9, 3], [2, 8, 7, 3], ids[1].tolist())]
     expected = F.cross_entropy(torch.stack(alone), torch.tensor([1, 0, 1]))
-    assert sentence_loss(output, packed).item() == pytest.approx(expected.item(), abs=1e-5)
+    assert sentence_order_loss(output, packed).item() == pytest.approx(expected.item(), abs=1e-5)
     both = masked_lm_loss(output, packed) + expected
     assert pretraining_loss(model, packed).item() == pytest.approx(both.item(), abs=1e-5)
 

@@ -22,7 +22,7 @@ def assert_close(out: Path, expected: Path) -> None:
     found, wanted = losses(out), losses(expected)
     assert [step for step, _ in found] == [step for step, _ in wanted]
     assert [loss for _, loss in found] == pytest.approx([loss for _, loss in wanted], rel=CLOSE)
-    for name in ("words_loss", "sentence_loss", "gradient_norm"):
+    for name in ("mlm_loss", "sop_loss", "gradient_norm"):
         numbers = [[entry[name] for entry in entries(folder, "step")] for folder in (out, expected)]
         assert numbers[0] == pytest.approx(numbers[1], rel=20 * CLOSE if name == "gradient_norm" else CLOSE)
     assert (last_state(out).cursor, last_state(out).tokens) == (
@@ -70,14 +70,14 @@ def test_two_processes_accumulate_pieces_at_growing_depth(
     settings: dict[str, Any] = {"stages": stages, "model": {"sharing": "none"}, "save_steps": None, "steps": 12}
     pretrain_here(small_corpus, tmp_path / "one", tiny_run(**settings))
     out = tmp_path / "two"
-    run(nursery, small_corpus, out, tiny_run(parallel=parallel, rows_at_once=2, **settings), processes=2)
+    run(nursery, small_corpus, out, tiny_run(parallel=parallel, micro_batch_size=2, **settings), processes=2)
     assert_close(out, tmp_path / "one")
 
 
 def test_pieces_add_up_to_the_whole_batch(small_corpus: Corpus, tmp_path: Path) -> None:
     settings: dict[str, Any] = {"batch_size": 32, "save_steps": None}
     pretrain_here(small_corpus, tmp_path / "whole", tiny_run(**settings))
-    pretrain_here(small_corpus, tmp_path / "pieces", tiny_run(rows_at_once=8, **settings))
+    pretrain_here(small_corpus, tmp_path / "pieces", tiny_run(micro_batch_size=8, **settings))
     assert_close(tmp_path / "pieces", tmp_path / "whole")
 
 

@@ -110,5 +110,5 @@ def test_a_checkpoint_of_another_run_is_refused_by_name(small_corpus: Corpus, tm
         assert f"is of a run with {said}" in str(caught.value)
         assert "," not in str(caught.value).partition(": repeat its settings")[0].partition("train.stages")[0]
     # How it is computed, logged and kept may change.
-    changed = tiny_run(steps=2, rows_at_once=2, log_steps=7, keep=5, evaluations=9, recompute=True, save_steps=1)
+    changed = tiny_run(steps=2, micro_batch_size=2, log_steps=7, keep=5, evaluations=9, recompute=True, save_steps=1)
     assert pretrain_here(small_corpus, out, changed, resume=True).status == "finished"

@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from litebert.errors import RequestError
-from litebert.training.config import Stage, TrainConfig
-from litebert.training.job import num_pieces
+from litebert.training.config import Stage, TrainConfig, num_micro_batches
 
 
 @pytest.mark.parametrize(
@@ -49,10 +48,12 @@ def test_a_stage_may_have_its_own_batch() -> None:
     assert [config.batch_size_of(stage) for stage in (0, 1)] == [4, 8]
 
 
-@given(share=st.integers(1, 300), num_ranks=st.integers(1, 8), rows_at_once=st.none() | st.integers(1, 400))
-def test_pieces_are_equal_fit_and_are_as_few_as_can_be(share: int, num_ranks: int, rows_at_once: int | None) -> None:
-    pieces = num_pieces(share * num_ranks, num_ranks, rows_at_once)
-    limit = rows_at_once or share
+@given(share=st.integers(1, 300), num_ranks=st.integers(1, 8), micro_batch_size=st.none() | st.integers(1, 400))
+def test_micro_batches_are_equal_fit_and_are_as_few_as_can_be(
+    share: int, num_ranks: int, micro_batch_size: int | None
+) -> None:
+    pieces = num_micro_batches(share * num_ranks, num_ranks, micro_batch_size)
+    limit = micro_batch_size or share
     assert share % pieces == 0
     assert share // pieces <= limit
     assert not any(share % fewer == 0 and share // fewer <= limit for fewer in range(1, pieces))
@@ -60,4 +61,4 @@ def test_pieces_are_equal_fit_and_are_as_few_as_can_be(share: int, num_ranks: in
 
 def test_a_batch_that_cannot_be_shared_is_refused() -> None:
     with pytest.raises(RequestError, match="a batch of 9 rows cannot be shared by 2 processes: choose a multiple"):
-        num_pieces(9, 2, None)
+        num_micro_batches(9, 2, None)

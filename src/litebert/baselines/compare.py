@@ -24,7 +24,8 @@ from litebert.tasks.scoring import score_outputs
 from litebert.tasks.seeds import has_learnt, summarize_seeds
 from litebert.tasks.task import ChoiceExample, Dataset, Example, QuestionExample, TaggedExample, Task
 from litebert.text.tokenizer import Tokenizer
-from litebert.training.job import News, Outcome
+from litebert.training.job import OnStep, RunResult
+from litebert.training.run_folder import RunFolder
 
 __all__ = ["MAJORITY", "PRETRAINED", "SCRATCH", "Comparison", "compare", "run_encoder", "run_majority", "run_rung"]
 
@@ -121,8 +122,8 @@ def compare(
     rungs: Sequence[str] | None = None,
     on_row: Callable[[ResultRow], None] = lambda row: None,
     on_message: Callable[[str], None] = lambda message: None,
-    on_step: Callable[[News], None] | None = None,
-    train: Callable[..., Outcome] = finetune,
+    on_step: OnStep | None = None,
+    train: Callable[..., RunResult] = finetune,
 ) -> dict[str, Any]:
     """Run the ladder from the bottom to the top, into `compare.json`; give what that file holds.
 
@@ -178,8 +179,8 @@ def run_rung(comparison: Comparison, name: str, seed: int = 0) -> ResultRow:
 def run_encoder(
     comparison: Comparison,
     scratch: bool,
-    on_step: Callable[[News], None] | None = None,
-    train: Callable[..., Outcome] = finetune,
+    on_step: OnStep | None = None,
+    train: Callable[..., RunResult] = finetune,
 ) -> ResultRow:
     """Fine-tune and measure with each seed; the row has the median, and the spread beside it.
 
@@ -196,13 +197,13 @@ def run_encoder(
     for seed in range(comparison.num_seeds):
         folder = comparison.out / name.replace(" ", "-") / f"seed-{seed}"
         config = _with_seed(comparison.config, seed, None if scratch else comparison.config.begin_from)
-        resume = (folder / "run.json").is_file()
+        resume = RunFolder(folder).exists
         outcome = train(data, folder, config, comparison.tokenizer, resume=resume, on_step=on_step)
         if outcome.status == "interrupted":
             raise KeyboardInterrupt
         metrics[seed], rate = _evaluate(folder, task, comparison.examples)
         rates.append(rate)
-        seconds.append(outcome.state.seconds)
+        seconds.append(outcome.seconds)
         size = (folder / "model" / "model.safetensors").stat().st_size
     values = {seed: found[task.score] for seed, found in metrics.items()}
     summary = summarize_seeds(values, None)

@@ -76,8 +76,9 @@ def evaluate(
     from litebert.tasks.predictor import open_predictor
     from litebert.tasks.results import Result, write_results
     from litebert.tasks.task import Dataset
+    from litebert.training.run_folder import RunFolder
 
-    if out is not None and (out / "run.json").is_file():
+    if out is not None and RunFolder(out).exists:
         raise RequestError(f"{out} is the folder of a run, whose own figures would be lost: name another with -o")
     _check_split(data, split)
     predictor = open_predictor(model)

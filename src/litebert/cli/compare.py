@@ -28,7 +28,7 @@ from litebert.cli.task_data import (
 from litebert.cli.tuning import Batch, Budget, Epochs, MaxLength, Rate, Steps, check_duration_options
 
 if TYPE_CHECKING:
-    from litebert.training.job import News
+    from litebert.training.job import ProgressEvent
 
 __all__ = ["compare"]
 
@@ -106,8 +106,8 @@ def compare(
             current = message
             show(0, message)
 
-        def on_step(news: "News") -> None:
-            show(round(1000 * news.progress), f"{current} step {news.step:,}")
+        def on_step(event: "ProgressEvent") -> None:
+            show(round(1000 * event.progress), f"{current} step {event.step:,}")
 
         try:
             result = run_ladder(comparison, wanted, on_message=on_message, on_step=on_step, train=tune)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from litebert.tasks.config import FinetuneConfig
     from litebert.tasks.task import Dataset
     from litebert.text.tokenizer import Tokenizer
-    from litebert.training.job import News, Outcome
+    from litebert.training.job import ProgressEvent, RunResult
 
 __all__ = ["finetune"]
 
@@ -94,6 +94,7 @@ def finetune(
     prepare_process()
     from litebert.quantities import parse_duration
     from litebert.tasks.finetune import choose_length, configure, measure_volume, open_encoder
+    from litebert.training.run_folder import RunFolder
 
     check_duration_options(epochs, steps, budget)
     columns = make_columns(text, pair, label, options, id_, separator)
@@ -131,28 +132,29 @@ def finetune(
     for number in range(seed, seed + seeds):
         config = sound(functools.partial(choose, number))
         run = folder if seeds == 1 else folder / f"seed-{number}"
-        outcome = _train(dataset, run, config, tokenizer, resume and (run / "run.json").is_file(), as_json)
-        if outcome.status == "interrupted":
+        result = _train(dataset, run, config, tokenizer, resume and RunFolder(run).exists, as_json)
+        if result.status == "interrupted":
             if not as_json:
-                typer.echo(
-                    f"Stopped at step {outcome.state.step:,}, and saved. The same command with --resume goes on."
-                )
-            raise typer.Exit(128 + (outcome.signal or 0))
+                typer.echo(f"Stopped at step {result.step:,}, and saved. The same command with --resume goes on.")
+            raise typer.Exit(128 + (result.signal or 0))
     if os.environ.get("RANK", "0") == "0":
         _conclude(folder, dataset, list(range(seed, seed + seeds)), as_json)
 
 
 def _check_folder(folder: Path, seeds: int, resume: bool) -> None:
     """Refuse to go on with what is not there, and to put several runs into the folder of one."""
-    if seeds > 1 and (folder / "run.json").exists():
+    from litebert.training.run_folder import RunFolder
+
+    run = RunFolder(folder)
+    if seeds > 1 and run.exists:
         raise RequestError(f"{folder} is the folder of a single run: choose another --out for {seeds} of them")
-    if resume and not any(folder.glob("run.json" if seeds == 1 else "seed-*/run.json")):
+    if resume and not any(each.exists for each in ([run] if seeds == 1 else run.seeds())):
         raise RequestError(f"{folder} holds no run: leave --resume away to begin one")
 
 
 def _train(
     data: "Dataset", out: Path, config: "FinetuneConfig", tokenizer: "Tokenizer", resume: bool, quiet: bool
-) -> "Outcome":
+) -> "RunResult":
     from litebert.cli.progress import showing_progress
     from litebert.lab.tuning import tune
 
@@ -160,8 +162,8 @@ def _train(
     quiet = quiet or not is_main
     with showing_progress(out.name, 1000, quiet, fill=False) as show:
 
-        def on_step(news: "News") -> None:
-            show(round(1000 * news.progress), _describe(news, config.task.score))
+        def on_step(event: "ProgressEvent") -> None:
+            show(round(1000 * event.progress), _describe(event, config.task.score))
 
         def on_message(words: str) -> None:
             if not quiet:
@@ -172,10 +174,10 @@ def _train(
         )
 
 
-def _describe(news: "News", score: str) -> str:
+def _describe(event: "ProgressEvent", score: str) -> str:
     """A line about the run."""
-    meter, scores = news.meter, news.scores
-    words = [f"step {news.step:,}"]
+    meter, scores = event.recent, event.metrics
+    words = [f"step {event.step:,}"]
     if meter.get("loss") is not None:
         words.append(f"loss {meter['loss']:.3f}")
     if score in scores:
@@ -188,10 +190,11 @@ def _describe(news: "News", score: str) -> str:
 def _conclude(folder: Path, data: "Dataset", seeds: list[int], as_json: bool) -> None:
     """Say what came out; of several seeds, median and spread."""
     from litebert.tasks.seeds import has_learnt
+    from litebert.training.run_folder import RunFolder
 
     runs = [folder] if len(seeds) == 1 else [folder / f"seed-{seed}" for seed in seeds]
     evaluations = [json.loads((run / "evaluation.json").read_text(encoding="utf-8"))["splits"] for run in runs]
-    majority = json.loads((runs[0] / "run.json").read_text(encoding="utf-8"))["baselines"]["majority"]
+    majority = RunFolder(runs[0]).read_about()["baselines"]["majority"]
     score = data.task.score
     summary: dict[str, Any] = {"folder": str(folder), "task": data.task.name, "score": score, "majority": majority}
     if len(seeds) == 1:

@@ -13,7 +13,7 @@ from litebert.cli.options import Json, print_json
 if TYPE_CHECKING:
     from litebert.corpus.corpus import Corpus
     from litebert.pretraining.config import PretrainConfig
-    from litebert.training.job import News, Outcome
+    from litebert.training.job import ProgressEvent, RunResult
 
 __all__ = ["pretrain", "report"]
 
@@ -55,8 +55,11 @@ def pretrain(
     lr: Annotated[float | None, typer.Option(help="Peak of the learning rate; the recipe's if not given.")] = None,
     optimizer: Annotated[str | None, typer.Option(help="lamb or adamw.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of the weights and of the data's order.")] = None,
-    rows_at_once: Annotated[
-        int | None, typer.Option(min=1, help="Rows to hold in memory at once; the rest of a batch is accumulated.")
+    micro_batch: Annotated[
+        int | None,
+        typer.Option(
+            "--micro-batch", "--rows-at-once", min=1, help="Rows to hold in memory at once; gradients are accumulated."
+        ),
     ] = None,
     precision: Annotated[str | None, typer.Option(help="fp32, bf16, or auto: what is faster here.")] = None,
     parallel: Annotated[str | None, typer.Option(help="Under torchrun: ddp or fsdp.")] = None,
@@ -88,7 +91,7 @@ def pretrain(
     from litebert.corpus.corpus import Corpus
 
     how = _named(
-        rows_at_once=rows_at_once,
+        micro_batch=micro_batch,
         precision=precision,
         parallel=parallel,
         compiled=compiled,
@@ -118,11 +121,11 @@ def pretrain(
         if is_main:
             _show_plan(settings, corpus, as_json)
         return
-    outcome = _run(corpus, out, settings, resume, quiet=as_json or not is_main)
+    result = _run(corpus, out, settings, resume, quiet=as_json or not is_main)
     if is_main:
-        _conclude(out, folder, outcome, settings.stream.pairs, as_json)
-    if outcome.signal is not None:
-        raise typer.Exit(128 + outcome.signal)
+        _conclude(result, folder, settings.stream.pairs, as_json)
+    if result.signal is not None:
+        raise typer.Exit(128 + result.signal)
 
 
 def _named(**values: Any) -> dict[str, Any]:
@@ -130,37 +133,37 @@ def _named(**values: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _run(corpus: "Corpus", out: Path, settings: "PretrainConfig", resume: bool, quiet: bool) -> "Outcome":
+def _run(corpus: "Corpus", out: Path, settings: "PretrainConfig", resume: bool, quiet: bool) -> "RunResult":
     from litebert.cli.progress import showing_progress
-    from litebert.pretraining.run import pretrain
+    from litebert.pretraining.job import pretrain
 
     with showing_progress("pretraining", 1000, quiet, fill=False) as show:
 
-        def on_step(news: "News") -> None:
-            show(round(1000 * news.progress), _describe(news))
+        def on_step(event: "ProgressEvent") -> None:
+            show(round(1000 * event.progress), _describe(event))
 
-        def on_message(words: str) -> None:
+        def on_message(message: str) -> None:
             if not quiet:
-                typer.echo(f"litebert: {words}", err=True)
+                typer.echo(f"litebert: {message}", err=True)
 
         return pretrain(corpus, out, settings, resume=resume, on_step=on_step, on_message=on_message)
 
 
-def _describe(news: "News") -> str:
+def _describe(event: "ProgressEvent") -> str:
     """A line about the run: step, loss, what it can do, how fast it is."""
-    meter, scores = news.meter, news.scores
-    words = [f"step {news.step:,}"]
-    if meter.get("loss") is not None:
-        words.append(f"loss {meter['loss']:.3f}")
-    if scores:
-        words.append(f"words {scores['words_accuracy']:.1%}")
-        if "sentence_accuracy" in scores:
-            words.append(f"order {scores['sentence_accuracy']:.1%}")
-    if meter:
-        words.append(f"{meter['tokens_per_second']:,.0f} tokens/s")
-        if meter["hardware_share"] is not None:
-            words.append(f"{meter['hardware_share']:.0%} of GEMM")
-    return ", ".join(words)
+    recent, metrics = event.recent, event.metrics
+    parts = [f"step {event.step:,}"]
+    if recent.get("loss") is not None:
+        parts.append(f"loss {recent['loss']:.3f}")
+    if metrics:
+        parts.append(f"words {metrics.get('stage_mlm_accuracy', metrics['mlm_accuracy']):.1%}")
+        if "sop_accuracy" in metrics:
+            parts.append(f"order {metrics.get('stage_sop_accuracy', metrics['sop_accuracy']):.1%}")
+    if recent:
+        parts.append(f"{recent['tokens_per_second']:,.0f} tokens/s")
+        if recent["hardware_share"] is not None:
+            parts.append(f"{recent['hardware_share']:.0%} of GEMM")
+    return ", ".join(parts)
 
 
 def _show_plan(settings: "PretrainConfig", corpus: "Corpus", as_json: bool) -> None:
@@ -173,34 +176,32 @@ def _show_plan(settings: "PretrainConfig", corpus: "Corpus", as_json: bool) -> N
         print_run_plan(plan, corpus.num_tokens())
 
 
-def _conclude(out: Path, corpus: Path, outcome: "Outcome", pairs: str, as_json: bool) -> None:
+def _conclude(result: "RunResult", corpus: Path, pairs: str, as_json: bool) -> None:
     """Say what came out, and how to go on."""
-    from litebert.folders import read_json
     from litebert.reports.pretraining import write_report
 
-    page = write_report(out)
-    state = outcome.state
+    page = write_report(result.folder)
+    metrics, baselines = result.metrics, result.baselines
     if as_json:
-        figures = {"status": outcome.status, "step": state.step, "tokens": state.tokens, "seconds": state.seconds}
-        print_json({"folder": str(out), **figures, "scores": state.scores, "report": str(page)})
+        extent = {"step": result.step, "tokens": result.tokens, "seconds": result.seconds}
+        outcome = {"folder": str(result.folder), "status": result.status, **extent, "metrics": metrics}
+        print_json({**outcome, "baselines": baselines, "report": str(page)})
         return
-    if outcome.status == "interrupted":
-        command = shlex.join(["litebert", "pretrain", str(corpus), "-o", str(out), "--resume"])
-        typer.echo(f"Stopped at step {state.step:,}, and saved. Go on with:  {command}")
+    if result.status == "interrupted":
+        command = shlex.join(["litebert", "pretrain", str(corpus), "-o", str(result.folder), "--resume"])
+        typer.echo(f"Stopped at step {result.step:,}, and saved. Go on with:  {command}")
         return
-    scores = state.scores
-    order = f", {scores['sentence_accuracy']:.1%} of the sentence pairs" if "sentence_accuracy" in scores else ""
+    order = f", {metrics['sop_accuracy']:.1%} of the sentence pairs" if "sop_accuracy" in metrics else ""
     typer.echo(
-        f"{out / 'model'}: {scores['words_accuracy']:.1%} of the masked words of held-out text are right{order}; "
-        f"{state.step:,} steps, {state.tokens:,} tokens, {state.seconds / 60:.1f} minutes"
+        f"{result.model}: {metrics['mlm_accuracy']:.1%} of the masked words of held-out text are right{order}; "
+        f"{result.step:,} steps, {result.tokens:,} tokens, {result.seconds / 60:.1f} minutes"
     )
-    counted = read_json(out / "run.json").get("baselines", {})
-    if counted:
+    if baselines:
         typer.echo(
-            f"By counting alone: the most frequent word {counted['unigram']:.1%}, an n-gram guesser "
-            f"{counted['ngram']:.1%}{'' if pairs == 'none' else '; sentences by chance 50 %'}."
+            f"By counting alone: the most frequent word {baselines['unigram']:.1%}, an n-gram guesser "
+            f"{baselines['ngram']:.1%}{'' if pairs == 'none' else '; sentences by chance 50 %'}."
         )
-    command = shlex.join(["litebert", "fill-mask", str(out / "model"), "a text with one [MASK] in it"])
+    command = shlex.join(["litebert", "fill-mask", str(result.model), "a text with one [MASK] in it"])
     typer.echo(f"The report is {page}. Next:  {command}")
 
 

@@ -1,6 +1,5 @@
 """A fine-tuning run with all that it leaves: weights, figures, answers, and a page about them."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 from litebert.reports.finetuning import write_task_report
@@ -10,7 +9,7 @@ from litebert.tasks.predictor import open_predictor
 from litebert.tasks.results import evaluate_splits, write_results
 from litebert.tasks.task import Dataset
 from litebert.text.tokenizer import Tokenizer
-from litebert.training.job import News, Outcome
+from litebert.training.job import OnMessage, OnStep, RunResult
 
 __all__ = ["tune"]
 
@@ -23,15 +22,15 @@ def tune(
     *,
     resume: bool = False,
     is_main: bool = True,
-    on_step: Callable[[News], None] | None = None,
-    on_message: Callable[[str], None] = lambda words: None,
-) -> Outcome:
+    on_step: OnStep | None = None,
+    on_message: OnMessage = lambda message: None,
+) -> RunResult:
     """Train into a run folder, then score every split whose answers are known; the page is about development."""
-    outcome = finetune(data, out, config, tokenizer, resume=resume, on_step=on_step, on_message=on_message)
-    if outcome.status == "finished" and is_main:
+    trained = finetune(data, out, config, tokenizer, resume=resume, on_step=on_step, on_message=on_message)
+    if trained.status == "finished" and is_main:
         results = evaluate_splits(open_predictor(str(out)), data)
         write_results(out, data, results)
         if "dev" in results:
             result = results["dev"]
             write_task_report(out, data.task, data.splits["dev"], result.answers, result.scores)
-    return outcome
+    return trained

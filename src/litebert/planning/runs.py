@@ -6,8 +6,7 @@ from litebert.config import ModelConfig
 from litebert.model.cost import count_encoder_parameters, training_memory
 from litebert.planning.planner import measure_speed
 from litebert.quantities import format_bytes, format_count, format_duration
-from litebert.training.config import TrainConfig
-from litebert.training.job import num_pieces
+from litebert.training.config import TrainConfig, num_micro_batches
 
 __all__ = ["plan_run", "print_run_plan"]
 
@@ -19,7 +18,7 @@ def plan_run(model: ModelConfig, train: TrainConfig, length: int) -> dict[str, A
     for number, stage in enumerate(train.stages):
         depth, tokens_of_row = stage.depth or model.num_layers, stage.length or length
         rows = train.batch_size_of(number)
-        at_once = rows // num_pieces(rows, 1, train.rows_at_once)
+        at_once = rows // num_micro_batches(rows, 1, train.micro_batch_size)
         shape = model.updated(num_layers=depth, num_groups=min(depth, model.num_groups))
         speed = measure_speed(shape, at_once, tokens_of_row, train.recompute)
         share = stage.until - begun

@@ -1,4 +1,4 @@
-"""How good is it? Masked words and sentence order on held-out text, and a look at what the model says."""
+"""How good is it? Masked tokens and sentence order on held-out text, and a look at what the model says."""
 
 from collections.abc import Iterable
 from itertools import islice
@@ -13,9 +13,9 @@ from litebert.corpus.stream import BatchStream, StreamConfig
 from litebert.model.model import Model
 from litebert.text.tokenizer import Tokenizer
 
-__all__ = ["complete_samples", "held_out_batches", "score_held_out"]
+__all__ = ["complete_samples", "evaluate_held_out", "held_out_batches"]
 
-_ROWS = 32  # scored together
+_ROWS = 32  # evaluated together
 _CONTEXT = 12  # tokens shown on each side of a sample's gap
 _GUESSES = 3
 
@@ -26,30 +26,30 @@ def held_out_batches(corpus: Corpus, config: StreamConfig, num_rows: int) -> lis
 
 
 @torch.no_grad()
-def score_held_out(model: Model, batches: Iterable[Batch]) -> dict[str, float]:
-    """Loss and accuracy on masked words, and on sentence order where it is asked; at the model's full depth."""
-    words = pairs = 0
-    sums = torch.zeros(4, dtype=torch.float64)  # loss and hits: words, pairs
+def evaluate_held_out(model: Model, batches: Iterable[Batch], depth: int | None = None) -> dict[str, float]:
+    """Loss and accuracy on masked tokens, and on sentence order where it is asked; at full depth if none is named."""
+    num_masked = num_pairs = 0
+    sums = torch.zeros(4, dtype=torch.float64)  # loss and hits of masked tokens, then of pairs
     for batch in batches:
         batch = batch.to(next(model.parameters()).device)
-        output = model(**batch.inputs())
+        output = model(**batch.inputs(), depth=depth)
         assert batch.masked_labels is not None
         assert output.prediction_logits is not None
         labels = batch.masked_labels[batch.masked_labels != NO_LABEL]
-        words += len(labels)
+        num_masked += len(labels)
         sums[:2] += _loss_and_hits(output.prediction_logits, labels)
         if batch.sentence_labels is not None and output.sop_logits is not None:
             asked = batch.sentence_labels.flatten() != NO_LABEL
-            pairs += int(asked.sum())
+            num_pairs += int(asked.sum())
             sums[2:] += _loss_and_hits(output.sop_logits.flatten(0, -2)[asked], batch.sentence_labels.flatten()[asked])
-    scores = {
-        "num_words": float(words),
-        "words_loss": float(sums[0]) / max(words, 1),
-        "words_accuracy": float(sums[1]) / max(words, 1),
+    metrics = {
+        "num_masked": float(num_masked),
+        "mlm_loss": float(sums[0]) / max(num_masked, 1),
+        "mlm_accuracy": float(sums[1]) / max(num_masked, 1),
     }
-    if pairs:
-        scores |= {"sentence_loss": float(sums[2]) / pairs, "sentence_accuracy": float(sums[3]) / pairs}
-    return scores
+    if num_pairs:
+        metrics |= {"sop_loss": float(sums[2]) / num_pairs, "sop_accuracy": float(sums[3]) / num_pairs}
+    return metrics
 
 
 def _loss_and_hits(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
@@ -66,7 +66,7 @@ def complete_samples(model: Model, batches: list[Batch], tokenizer: Tokenizer, c
     batch = batches[0].to(next(model.parameters()).device)
     output = model(**batch.inputs())
     assert output.prediction_logits is not None
-    probabilities = output.prediction_logits[torch.tensor([place for place, _, _ in found])].float().softmax(-1).cpu()
+    probabilities = output.prediction_logits[torch.tensor([index for index, _, _ in found])].float().softmax(-1).cpu()
     samples = []
     for (_, row, column), probability in zip(found, probabilities, strict=True):
         best = probability.topk(_GUESSES)
@@ -83,11 +83,11 @@ def complete_samples(model: Model, batches: list[Batch], tokenizer: Tokenizer, c
 
 
 def _find_gaps(batch: Batch, mask_id: int, count: int) -> list[tuple[int, int, int]]:
-    """Gaps of a single token, one per row: their place among all that is asked, row and column."""
+    """Gaps of a single token, one per row: their index among all masked tokens, row and column."""
     assert batch.masked_positions is not None
     ids = F.pad(batch.input_ids, (1, 1), value=mask_id)
     found: list[tuple[int, int, int]] = []
-    place = 0
+    index = 0
     for row, positions in enumerate(batch.masked_positions.tolist()):
         gap = None
         for column in positions:
@@ -95,8 +95,8 @@ def _find_gaps(batch: Batch, mask_id: int, count: int) -> list[tuple[int, int, i
                 continue
             around = ids[row, column : column + 3].tolist()
             if gap is None and around[1] == mask_id and mask_id not in (around[0], around[2]) and column > _CONTEXT:
-                gap = (place, row, column)
-            place += 1
+                gap = (index, row, column)
+            index += 1
         if gap is not None and len(found) < count:
             found.append(gap)
     return found
@@ -105,8 +105,8 @@ def _find_gaps(batch: Batch, mask_id: int, count: int) -> list[tuple[int, int, i
 def _label_at(batch: Batch, row: int, column: int) -> int:
     assert batch.masked_positions is not None
     assert batch.masked_labels is not None
-    (place,) = (batch.masked_positions[row] == column).nonzero(as_tuple=True)
-    return int(batch.masked_labels[row, place[0]])
+    (indices,) = (batch.masked_positions[row] == column).nonzero(as_tuple=True)
+    return int(batch.masked_labels[row, indices[0]])
 
 
 def _show_around(batch: Batch, row: int, column: int, tokenizer: Tokenizer) -> str:
@@ -114,8 +114,8 @@ def _show_around(batch: Batch, row: int, column: int, tokenizer: Tokenizer) -> s
     begin = max(0, column - _CONTEXT)
     window = batch.input_ids[row, begin : column + _CONTEXT + 1].tolist()
     shown = [
-        f" {tokenizer.mask_token} " if place == column - begin else _show(token, tokenizer)
-        for place, token in enumerate(window)
+        f" {tokenizer.mask_token} " if index == column - begin else _show(token, tokenizer)
+        for index, token in enumerate(window)
     ]
     return " ".join("".join(shown).split())
 

@@ -1,39 +1,114 @@
-"""`Pretraining`: masked words and sentence order on a corpus, as a job for the training loop."""
+"""`pretrain`: masked language modelling and sentence order on a corpus, as a job for the training loop."""
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
 from torch import Tensor, nn
 
 from litebert.batch import Batch
-from litebert.corpus.corpus import Corpus
+from litebert.corpus.corpus import HELD_OUT, TRAIN, Corpus
 from litebert.corpus.stream import BatchStream, Cursor, StreamConfig
+from litebert.errors import RequestError
+from litebert.folders import MANIFEST, hash_file
 from litebert.model.cost import training_flops
 from litebert.model.hf.checkpoint import write_folder
 from litebert.model.model import Model, ModelOutput
-from litebert.pretraining.card import describe_training
 from litebert.pretraining.config import PretrainConfig
-from litebert.pretraining.evaluation import complete_samples, held_out_batches, score_held_out
+from litebert.pretraining.evaluation import complete_samples, evaluate_held_out, held_out_batches
+from litebert.pretraining.guessers import Guessers
+from litebert.pretraining.headstart import give_head_start
+from litebert.training.config import num_micro_batches
 from litebert.training.distributed import World
-from litebert.training.job import num_pieces
-from litebert.training.objectives import count_pairs, count_words, masked_lm_loss, sentence_loss
+from litebert.training.job import OnMessage, OnStep, RunResult
+from litebert.training.objectives import count_masked, count_pairs, masked_lm_loss, sentence_order_loss
+from litebert.training.run import train
 from litebert.training.state import TrainingState
 
-__all__ = ["Pretraining"]
+__all__ = ["Pretraining", "count_frequencies", "pretrain"]
+
+_COUNTED_TOKENS = 10_000_000  # by the guessers
+_COUNTED_AT_ONCE = 10_000_000
+_TASKS = {"sop": "masked words and sentence order", "nsp": "masked words and next sentence", "none": "masked words"}
+
+
+def pretrain(
+    corpus: Corpus,
+    out: Path,
+    config: PretrainConfig,
+    *,
+    resume: bool = False,
+    on_step: OnStep | None = None,
+    on_message: OnMessage = lambda message: None,
+    clock: Callable[[], float] = time.monotonic,
+) -> RunResult:
+    """Train an encoder on a corpus, into a run folder; with `resume`, from its newest whole checkpoint on.
+
+    Under torchrun every process calls this alike. After an elastic restart it goes on by itself.
+    """
+    if config.model.vocab_size != corpus.tokenizer.vocab_size:
+        raise RequestError(
+            f"the model has a vocabulary of {config.model.vocab_size:,}, the corpus one of "
+            f"{corpus.tokenizer.vocab_size:,}: they must be the same"
+        )
+    job = Pretraining(corpus, config)
+    return train(job, config, out, resume=resume, on_step=on_step, on_message=on_message, clock=clock)
 
 
 class Pretraining:
     """The job of a pretraining run, for one of its processes."""
 
-    score = "words_accuracy"
-    fears_leaps = True
+    kind = "pretraining"
+    metric = "mlm_accuracy"
+    keeps_best = False
+    skip_loss_spikes = True
 
-    def __init__(self, model: Model, corpus: Corpus, config: PretrainConfig, world: World) -> None:
-        self.model, self.corpus, self.config, self.world = model, corpus, config, world
-        self.asks_about_sentences = config.stream.pairs != "none"
-        self.losses: tuple[str, ...] = ("words_loss", "sentence_loss") if self.asks_about_sentences else ("words_loss",)
-        self.held_out = held_out_batches(corpus, config.stream, config.held_out_rows)
+    model: Model
+    world: World
+    held_out: list[Batch]
+
+    def __init__(self, corpus: Corpus, config: PretrainConfig) -> None:
+        self.corpus, self.config = corpus, config
+        self.data = {"corpus": hash_file(corpus.folder / MANIFEST)}
+        self.has_pairs = config.stream.pairs != "none"
+        self.losses: tuple[str, ...] = ("mlm_loss", "sop_loss") if self.has_pairs else ("mlm_loss",)
+
+    # --- before the first step ------------------------------------------------------------------------------------
+
+    def describe_run(self) -> dict[str, Any]:
+        """The corpus, and what counting alone gets right on the text that the run is evaluated on."""
+        corpus, config = self.corpus, self.config
+        batches = held_out_batches(corpus, config.stream, config.held_out_rows)
+        found = Guessers.count(corpus, _COUNTED_TOKENS).score(batches)
+        return {
+            "corpus": {
+                "folder": str(corpus.folder),
+                "train_tokens": corpus.num_tokens(TRAIN),
+                "held_out_tokens": corpus.num_tokens(HELD_OUT),
+                "sha256": self.data["corpus"],
+            },
+            "baselines": {"num_masked": found.num_words, "unigram": found.unigram, "ngram": found.copying},
+        }
+
+    def setup(self, world: World, config: PretrainConfig, fresh: bool, on_message: OnMessage) -> None:
+        """Draw the weights, the same in every process, or read those of a folder; cut the held-out text.
+
+        A run that goes on (not `fresh`) has its weights in a checkpoint, and needs that folder no more.
+        """
+        self.world, self.config = world, config
+        torch.manual_seed(config.train.seed)
+        if config.begin_from is not None and fresh:
+            self.model = _open_model(config, config.begin_from, on_message)
+        else:
+            self.model = Model(config.model, config.head)
+            if config.head_start and fresh:
+                give_head_start(self.model, count_frequencies(self.corpus))
+        self.held_out = held_out_batches(self.corpus, config.stream, config.held_out_rows)
+
+    # --- a step ---------------------------------------------------------------------------------------------------
 
     def stream_config(self, stage: int) -> StreamConfig:
         """How the text is cut and masked in a stage. Rows of another length come in another order."""
@@ -48,7 +123,7 @@ class Pretraining:
         """This process's rows of each step, as micro-batches."""
         stream = BatchStream(self.corpus, self.stream_config(stage))
         size = self.config.train.batch_size_of(stage)
-        count = num_pieces(size, self.world.size, self.config.train.rows_at_once)
+        count = num_micro_batches(size, self.world.size, self.config.train.micro_batch_size)
         start = None if cursor is None else Cursor(*cursor)
         batches = stream.batches(size // count, start, self.world.rank, self.world.size)
         while True:
@@ -56,30 +131,43 @@ class Pretraining:
             yield [batch for batch, _ in taken], list(taken[-1][1])
 
     def count(self, batch: Batch) -> list[int]:
-        """Masked words, and pairs where they are asked about."""
-        return [count_words(batch), count_pairs(batch)] if self.asks_about_sentences else [count_words(batch)]
+        """Masked tokens, and pairs where they are asked about."""
+        return [count_masked(batch), count_pairs(batch)] if self.has_pairs else [count_masked(batch)]
 
     def measure(self, model: nn.Module, batch: Batch, totals: Sequence[float], stage: int) -> list[Tensor]:
-        """The loss of the words and of the sentences."""
+        """The loss of masked language modelling and that of sentence order."""
         output: ModelOutput = model(**batch.inputs(), depth=self.config.train.stages[stage].depth)
-        words = masked_lm_loss(output, batch, totals[0])
-        return [words, sentence_loss(output, batch, totals[1])] if self.asks_about_sentences else [words]
-
-    def evaluate(self) -> tuple[dict[str, float], list[dict[str, Any]]]:
-        """Score held-out text, and complete some of it."""
-        scores = score_held_out(self.model, self.held_out)
-        return scores, complete_samples(self.model, self.held_out, self.corpus.tokenizer)
+        mlm_loss = masked_lm_loss(output, batch, totals[0])
+        return [mlm_loss, sentence_order_loss(output, batch, totals[1])] if self.has_pairs else [mlm_loss]
 
     def operations(self, batch: Batch, stage: int) -> float:
         """Operations of a step on a batch, at the depth of the stage, padding included."""
-        depth = self.config.train.stages[stage].depth or self.config.model.num_layers
         length = batch.input_ids.shape[1]
-        return training_flops(self.config.model, length, depth=depth) * batch.input_ids.numel()
+        return training_flops(self.config.model, length, depth=self._depth(stage)) * batch.input_ids.numel()
 
-    def describe(self, stage: int) -> dict[str, Any]:
+    # --- now and then ---------------------------------------------------------------------------------------------
+
+    def evaluate(self, stage: int) -> tuple[dict[str, float], list[dict[str, Any]]]:
+        """Metrics on held-out text, and some of it completed.
+
+        They are taken at full depth, which the final model has. In a stage of another depth the loss and accuracy at
+        that depth are added, under names that begin with `stage_`: full depth may be untrained until the last stage.
+        """
+        metrics = evaluate_held_out(self.model, self.held_out)
+        samples = complete_samples(self.model, self.held_out, self.corpus.tokenizer)
+        if self._depth(stage) != self.config.model.num_layers:
+            found = evaluate_held_out(self.model, self.held_out, self._depth(stage))
+            metrics |= {f"stage_{name}": value for name, value in found.items() if name != "num_masked"}
+        return metrics, samples
+
+    def describe_stage(self, stage: int) -> dict[str, Any]:
         """Depth and length of a stage."""
-        depth = self.config.train.stages[stage].depth or self.config.model.num_layers
-        return {"depth": depth, "length": self.stream_config(stage).length}
+        return {"depth": self._depth(stage), "length": self.stream_config(stage).length}
+
+    def _depth(self, stage: int) -> int:
+        return self.config.train.stages[stage].depth or self.config.model.num_layers
+
+    # --- the model ------------------------------------------------------------------------------------------------
 
     def finish(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         """The weights stay as they are."""
@@ -87,5 +175,49 @@ class Pretraining:
 
     def write_model(self, folder: Path, tensors: dict[str, Tensor], state: TrainingState) -> None:
         """Save a model folder with the corpus' tokenizer, and a card that says where the weights come from."""
-        about = describe_training(self.config, self.corpus, state)
+        about = self._describe_training(state)
         write_folder(folder, self.config.model, self.config.head, tensors, self.corpus.tokenizer, about=about)
+
+    def _describe_training(self, state: TrainingState) -> str:
+        """The part of the model card that says how the weights were trained, and what they can do."""
+        config, train, optim = self.config, self.config.train, self.config.train.optim
+        text = self.corpus.num_tokens(TRAIN)
+        stages = [f"{self._depth(i)} × {stage.length or config.stream.length}" for i, stage in enumerate(train.stages)]
+        rows = {
+            "task": _TASKS[config.stream.pairs],
+            "text": f"{text:,} tokens, read {state.tokens / max(text, 1):.1f} times",
+            "steps": f"{state.step:,}, {state.tokens:,} tokens in {state.seconds / 60:.1f} minutes",
+            "batch": f"{train.batch_size_of(len(train.stages) - 1)} rows",
+            "stages (depth × length)": " → ".join(stages),
+            "optimiser": f"{optim.optimizer}, learning rate {optim.lr:g}, weight decay {optim.weight_decay:g}",
+            "masked": f"{config.stream.mask_rate:.0%} of the tokens, up to {config.stream.max_ngram} words at a time",
+        }
+        lines = ["## Training", "", "| | |", "|-|-|", *(f"| {name} | {value} |" for name, value in rows.items())]
+        if metrics := state.metrics:
+            lines += ["", "## Evaluation", ""]
+            lines += [f"On {metrics['num_masked']:,.0f} masked tokens in documents that training never saw:", ""]
+            lines += ["| | |", "|-|-|", f"| masked words right | {metrics['mlm_accuracy']:.1%} |"]
+            lines += [f"| their loss | {metrics['mlm_loss']:.3f} |"]
+            if "sop_accuracy" in metrics:
+                lines += [f"| sentence task right | {metrics['sop_accuracy']:.1%} (chance is 50 %) |"]
+        return "\n".join(lines) + "\n"
+
+
+def _open_model(config: PretrainConfig, folder: str, on_message: OnMessage) -> Model:
+    """The weights of a folder to begin with; they must have the shape of the run's model."""
+    model = Model.from_pretrained(folder, config.head)
+    if model.config.updated(initializer_range=config.model.initializer_range) != config.model:
+        raise RequestError(f"{folder} has another shape than the run's model: leave out what changes it")
+    if model.fresh_tensors:
+        on_message(f"{folder} has no {', '.join(model.fresh_tensors)}: drawn afresh")
+    return model
+
+
+def count_frequencies(corpus: Corpus) -> Tensor:
+    """How frequent each id is in the training text."""
+    counts = np.ones(corpus.tokenizer.vocab_size)
+    for shard in corpus.shards[TRAIN]:
+        for begin in range(0, shard.tokens.size, _COUNTED_AT_ONCE):
+            counts += np.bincount(shard.tokens[begin : begin + _COUNTED_AT_ONCE], minlength=len(counts))
+    counts[sorted(corpus.tokenizer.reserved_ids)] = 1e-3
+    return torch.from_numpy(counts / counts.sum()).float()

@@ -18,7 +18,7 @@ PAPER_BATCH, PAPER_STEPS, PAPER_LENGTH = 4096, 125_000, 512
 BUDGET_LENGTH = 128
 _TOKENS = 2048  # of a step in a run on a budget
 _DEPTHS = (1, 2, 3, 6)  # of a model of six layers, a quarter of the time each
-_MOST_ACTIVATIONS = 2_000_000_000  # bytes that one piece of a batch may keep for its backward pass
+_MOST_ACTIVATIONS = 2_000_000_000  # bytes that a micro-batch may keep for its backward pass
 _WORTH_COMPILING = 1800.0  # seconds of a run in which kernels that are a tenth faster repay being compiled
 
 
@@ -37,7 +37,7 @@ def paper_run(
         train=TrainConfig(
             steps=steps,
             batch_size=batch_size,
-            rows_at_once=rows_that_fit(model, length),
+            micro_batch_size=rows_that_fit(model, length),
             optim=paper_recipe(batch_size),
         ),
     )
@@ -62,7 +62,7 @@ def budget_run(
             steps=steps,
             seconds=seconds,
             batch_size=rows,
-            rows_at_once=rows_that_fit(model, length),
+            micro_batch_size=rows_that_fit(model, length),
             stages=_growing_stages(model),
             optim=OptimConfig(optimizer="adamw", lr=1e-3, warmup=0.05),
             compiled=seconds is not None and seconds >= _WORTH_COMPILING,

@@ -14,7 +14,6 @@ from pydantic import ValidationError
 
 from litebert.errors import FolderError, RequestError
 from litebert.folders import read_json
-from litebert.lab.run_folder import RUN_FILE, Run, read_kind, read_run
 from litebert.quantities import finite_numbers
 from litebert.reports.page import (
     Card,
@@ -33,6 +32,7 @@ from litebert.tasks.metrics import METRICS
 from litebert.tasks.sections import Notice, Table, format_metric
 from litebert.tasks.seeds import has_learnt
 from litebert.tasks.task import Example, Task
+from litebert.training.run_folder import Run, RunFolder, read_kind, read_run
 
 if TYPE_CHECKING:
     from litebert.tasks.outputs import Answers
@@ -143,7 +143,7 @@ def _read_task(run: Run) -> Task:
         return Task.model_validate_json(json.dumps(run.part("config", "task")))
     except ValidationError:
         raise FolderError(
-            f"{run.folder / RUN_FILE} describes no task that this version of litebert knows: fine-tune again"
+            f"{RunFolder(run.folder).run_file} describes no task that this version of litebert knows: fine-tune again"
         ) from None
 
 

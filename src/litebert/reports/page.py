@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from litebert.errors import RequestError
 from litebert.folders import PARTIAL
-from litebert.lab.run_folder import Run
 from litebert.quantities import finite_numbers, format_bytes, format_count, format_duration, format_share, is_finite
 from litebert.tasks.sections import Cases, Cell, ConfusionMatrix, Notice, Section, Span, Table, shorten
+from litebert.training.run_folder import Run
 
 if TYPE_CHECKING:
     import jinja2
@@ -206,7 +206,7 @@ def _list_events(events: list[dict[str, Any]]) -> Table | None:
     rows = []
     for event in events[-_MOST_EVENTS:]:
         when = [show(event, "step"), format_duration(event.get("seconds", 0))]
-        rows.append([*when, event["what"], event.get("message", event.get("words", ""))])
+        rows.append([*when, event["what"], event["message"]])
     more = f"The first {len(events) - len(rows):,} are not shown." if len(events) > len(rows) else ""
     return Table(["step", "time", "what", ""], rows, "text", more) if rows else None
 

@@ -8,8 +8,6 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from litebert.lab import run_folder
-from litebert.lab.run_folder import Run, name_run
 from litebert.quantities import finite_numbers, format_count, format_duration
 from litebert.reports.page import (
     Card,
@@ -24,6 +22,8 @@ from litebert.reports.page import (
     write_page,
 )
 from litebert.tasks.sections import BREAK, Cell, Span, Table
+from litebert.training import run_folder
+from litebert.training.run_folder import Run, name_run
 
 __all__ = ["read_run", "render_report", "write_report"]
 

@@ -31,7 +31,7 @@ def describe_task(config: FinetuneConfig, state: TrainingState, num_items: int) 
         "seed": str(train.seed),
     }
     lines = ["## Fine-tuning", "", "| | |", "|-|-|", *(f"| {name} | {value} |" for name, value in rows.items())]
-    if state.scores:
+    if state.metrics:
         lines += ["", "## Evaluation", "", "On the development set, by which this checkpoint was chosen:", ""]
-        lines += ["| | |", "|-|-|", *(f"| {name} | {value:.4g} |" for name, value in state.scores.items())]
+        lines += ["| | |", "|-|-|", *(f"| {name} | {value:.4g} |" for name, value in state.metrics.items())]
     return "\n".join(lines) + "\n"

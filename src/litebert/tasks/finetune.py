@@ -1,6 +1,5 @@
 """A fine-tuning run: examples, an encoder to begin with, a configuration; `litebert.training.run` does the rest."""
 
-import functools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -26,9 +25,9 @@ from litebert.tasks.windows import WindowConfig
 from litebert.text.tokenizer import Tokenizer
 from litebert.training.config import TrainConfig
 from litebert.training.distributed import World
-from litebert.training.job import News, Outcome
+from litebert.training.job import OnMessage, OnStep, RunResult
 from litebert.training.optim import OptimConfig
-from litebert.training.run import Undertaking, carry_out
+from litebert.training.run import train as train_job
 
 __all__ = [
     "Volume",
@@ -40,7 +39,6 @@ __all__ = [
     "open_encoder",
 ]
 
-Say = Callable[[str], None]
 _TOKENS_AT_ONCE = 16_384  # of a step that a process runs together, if all rows were of full length
 _MOST_EVALUATIONS = 10
 _WORTH_COMPILING = 2e14  # operations of a run in which kernels that are a tenth faster repay being compiled
@@ -114,7 +112,7 @@ def configure(
             steps=None if seconds is not None else steps,
             seconds=seconds,
             batch_size=size,
-            rows_at_once=max(1, _TOKENS_AT_ONCE // (length * volume.rows_per_item)),
+            micro_batch_size=max(1, _TOKENS_AT_ONCE // (length * volume.rows_per_item)),
             optim=OptimConfig(optimizer="adamw", lr=_usual_rate(recipe, shape) if lr is None else lr, warmup=warmup),
             compiled=steps is not None and steps * size * _operations(model, volume, length) >= _WORTH_COMPILING,
             seed=seed,
@@ -180,15 +178,15 @@ def finetune(
     tokenizer: Tokenizer,
     *,
     resume: bool = False,
-    on_step: Callable[[News], None] | None = None,
-    on_message: Say = lambda words: None,
+    on_step: OnStep | None = None,
+    on_message: OnMessage = lambda message: None,
     clock: Callable[[], float] = time.monotonic,
-) -> Outcome:
+) -> RunResult:
     """Train an encoder for a task, into a run folder; the best weights on the development set are its model.
 
     Under torchrun every process calls this alike. Without a development split the last weights are the model.
     """
-    train, dev = data.splits.get("train"), data.splits.get("dev")
+    train = data.splits.get("train")
     if not train:
         raise RequestError(f"{config.task.name} has no training examples here: nothing can be learnt from them")
     unlabelled = next((example for example in train if gold_answer(example) is None), None)
@@ -197,45 +195,40 @@ def finetune(
         raise RequestError(f"{name} has no label to learn: add it, or leave such examples out")
     if config.task.kind == "regression":
         config = config.model_copy(update={"scale": ScoreScale.of(train)})
-    undertaking = Undertaking(
-        kind="fine-tuning",
-        config=config,
-        data={"examples": hash_examples(train), "dev": hash_examples(dev or ())},
-        make_job=functools.partial(_make_job, tokenizer, train, dev),
-        describe=functools.partial(_describe, data),
-        ends_with_best=True,
-    )
-    return carry_out(undertaking, out, resume=resume, on_step=on_step, on_message=on_message, clock=clock)
+    job = _Job(data, config, tokenizer)
+    return train_job(job, config, out, resume=resume, on_step=on_step, on_message=on_message, clock=clock)
 
 
-def _describe(data: Dataset, config: FinetuneConfig) -> dict[str, Any]:
-    """Sizes of the splits, and what always giving the most frequent answer gets."""
-    train, dev = data.splits["train"], data.splits.get("dev")
-    majority = majority_score(config.task, train, dev) if dev else {}
-    return {
-        "examples": {name: len(examples) for name, examples in data.splits.items()},
-        "num_skipped": data.num_skipped,
-        "baselines": {"majority": majority},
-    }
+class _Job(Finetuning):
+    """A fine-tuning job that knows its data before it has a model."""
 
+    def __init__(self, dataset: Dataset, config: FinetuneConfig, tokenizer: Tokenizer) -> None:
+        self.dataset, self.config, self.tokenizer = dataset, config, tokenizer
+        train, dev = dataset.splits["train"], dataset.splits.get("dev")
+        self.data = {"examples": hash_examples(train), "dev": hash_examples(dev or ())}
 
-def _make_job(
-    tokenizer: Tokenizer,
-    train: Sequence[Example],
-    dev: Sequence[Example] | None,
-    config: FinetuneConfig,
-    world: World,
-    fresh: bool,
-    say: Say,
-) -> Finetuning:
-    def split(examples: Sequence[Example]) -> Split:
-        return Split(examples, encode(config.task, examples, tokenizer, config.max_length, config.windows))
+    def describe_run(self) -> dict[str, Any]:
+        """Sizes of the splits, and what always giving the most frequent answer gets."""
+        splits = self.dataset.splits
+        dev = splits.get("dev")
+        return {
+            "examples": {name: len(examples) for name, examples in splits.items()},
+            "num_skipped": self.dataset.num_skipped,
+            "baselines": {"majority": majority_score(self.config.task, splits["train"], dev) if dev else {}},
+        }
 
-    model, learnt = make_model(config, fresh), split(train)
-    if config.scale is not None and learnt.encoded.rows.labels is not None:
-        labels = config.scale.shrink(learnt.encoded.rows.labels)
-        learnt = Split(train, replace(learnt.encoded, rows=replace(learnt.encoded.rows, labels=labels)))
-    return Finetuning(model, tokenizer, config, world, learnt, split(dev) if dev else None)
+    def setup(self, world: World, config: FinetuneConfig, fresh: bool, on_message: OnMessage) -> None:
+        """Build the model, and encode the examples."""
+
+        def split(examples: Sequence[Example]) -> Split:
+            return Split(examples, encode(config.task, examples, self.tokenizer, config.max_length, config.windows))
+
+        train, dev = self.dataset.splits["train"], self.dataset.splits.get("dev")
+        model, learnt = make_model(config, fresh), split(train)
+        if config.scale is not None and learnt.encoded.rows.labels is not None:
+            labels = config.scale.shrink(learnt.encoded.rows.labels)
+            learnt = Split(train, replace(learnt.encoded, rows=replace(learnt.encoded.rows, labels=labels)))
+        super().__init__(model, self.tokenizer, config, world, learnt, split(dev) if dev else None)
 
 
 def make_model(config: FinetuneConfig, fresh: bool = True) -> Model:

@@ -22,8 +22,8 @@ from litebert.tasks.saved import SavedTask, hash_examples
 from litebert.tasks.scoring import score_outputs
 from litebert.tasks.task import Example
 from litebert.text.tokenizer import Tokenizer
+from litebert.training.config import num_micro_batches
 from litebert.training.distributed import World
-from litebert.training.job import num_pieces
 from litebert.training.loop import mix_seed
 from litebert.training.objectives import (
     answerable_loss,
@@ -49,14 +49,16 @@ class Split:
 class Finetuning:
     """The job of a fine-tuning run, for one of its processes."""
 
-    fears_leaps = False  # rare classes make them
+    kind = "fine-tuning"
+    keeps_best = True
+    skip_loss_spikes = False  # rare classes make them
 
     def __init__(
         self, model: Model, tokenizer: Tokenizer, config: FinetuneConfig, world: World, train: Split, dev: Split | None
     ) -> None:
         self.model, self.tokenizer, self.config, self.world = model, tokenizer, config, world
         self.task, self.train, self.dev = config.task, train, dev
-        self.score = self.task.score
+        self.metric = self.task.score
         has_two = config.head == "answerable-question-answering"
         self.losses: tuple[str, ...] = ("span_loss", "answerable_loss") if has_two else ("loss",)
         self._dev_hash = None if dev is None else hash_examples(dev.examples)
@@ -69,7 +71,7 @@ class Finetuning:
         """This process's items of each step, as micro-batches; the longest items first, so that these are alike."""
         rows, train = self.train.encoded.rows, self.config.train
         size = train.batch_size_of(stage)
-        pieces = num_pieces(size, self.world.size, train.rows_at_once)
+        count = num_micro_batches(size, self.world.size, train.micro_batch_size)
         share = size // self.world.size
         lengths = rows.lengths()
         epoch, begin = cursor or (0, 0)
@@ -80,7 +82,7 @@ class Finetuning:
                 own = step[self.world.rank :: self.world.size]
                 is_last = number + 1 == len(order)
                 after = [epoch + 1, 0] if is_last else [epoch, number + 1]
-                parts = [own[piece * share // pieces : (piece + 1) * share // pieces] for piece in range(pieces)]
+                parts = [own[index * share // count : (index + 1) * share // count] for index in range(count)]
                 yield [rows.collate(part, self.model.config.pad_token_id) for part in parts], after
             epoch, begin = epoch + 1, 0
 
@@ -111,7 +113,7 @@ class Finetuning:
             case _:
                 return [class_loss(output.logits, batch.labels, totals[0])]
 
-    def evaluate(self) -> tuple[dict[str, float], list[dict[str, Any]]]:
+    def evaluate(self, stage: int) -> tuple[dict[str, float], list[dict[str, Any]]]:
         """Score the development examples, if there are any; what the main process finds counts for all."""
         if self.dev is None:
             return {}, []
@@ -127,7 +129,7 @@ class Finetuning:
         share = 1 / 3 if self.config.frozen else 1.0
         return share * training_flops(self.config.model, batch.input_ids.shape[-1]) * batch.input_ids.numel()
 
-    def describe(self, stage: int) -> dict[str, Any]:
+    def describe_stage(self, stage: int) -> dict[str, Any]:
         """Nothing changes from stage to stage."""
         return {}
 
@@ -146,7 +148,7 @@ class Finetuning:
             task=self.task,
             max_length=config.max_length,
             windows=config.windows,
-            threshold=state.scores.get("threshold"),
+            threshold=state.metrics.get("threshold"),
             dev=self._dev_hash,
         )
         with warnings.catch_warnings():

@@ -10,6 +10,7 @@ from litebert.errors import FolderError
 from litebert.folders import read_text
 from litebert.tasks.task import Example, Task
 from litebert.tasks.windows import WindowConfig
+from litebert.training.run_folder import RunFolder
 
 __all__ = ["TASK_FILE", "SavedTask", "hash_examples", "read_saved_task"]
 
@@ -46,11 +47,11 @@ def hash_examples(examples: Sequence[Example]) -> str:
 
 def read_saved_task(folder: Path) -> SavedTask:
     """What a folder remembers."""
-    path = folder / TASK_FILE
-    if not path.is_file() and (folder / "seeds.json").is_file():
-        first = next(iter(sorted(folder.glob("seed-*"))), folder / "seed-0")
+    path, run = folder / TASK_FILE, RunFolder(folder)
+    if not path.is_file() and run.seeds_file.is_file():
+        first = next(iter(run.seeds()), run.seed(0)).path
         raise FolderError(f"{folder} holds several seeds: name one, such as {first}, or run `litebert ensemble`")
-    if not path.is_file() and (folder / "run.json").is_file():
+    if not path.is_file() and run.exists:
         raise FolderError(f"{folder} is not finished: go on with the command that began it, and --resume")
     if not path.is_file():
         raise FolderError(f"{folder} was not fine-tuned by litebert: it has no {TASK_FILE}; run `litebert finetune`")

@@ -3,17 +3,45 @@
 A run is a row of stages. Where a stage says nothing, the model and the data keep their own depth, length and masks.
 """
 
-from typing import Annotated, ClassVar, Literal
+import json
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
 from litebert.config import ModelConfig
+from litebert.errors import RequestError
 from litebert.training.optim import OptimConfig
 
-__all__ = ["Parallel", "Precision", "RunConfig", "Stage", "TrainConfig"]
+__all__ = [
+    "Parallel",
+    "Precision",
+    "RunConfig",
+    "Stage",
+    "TrainConfig",
+    "describe_differences",
+    "num_micro_batches",
+    "rename_old_settings",
+]
 
 Precision = Literal["auto", "fp32", "bf16"]
 Parallel = Literal["ddp", "fsdp"]
+
+_OLD_NAMES = {"rows_at_once": "micro_batch_size"}
+
+# What may change when a run goes on: where and how it is computed, not what.
+_NOT_IDENTITY = {
+    "parallel",
+    "micro_batch_size",
+    "precision",
+    "compiled",
+    "recompute",
+    "evaluations",
+    "patience",
+    "log_steps",
+    "save_seconds",
+    "save_steps",
+    "keep",
+}
 
 
 class _Record(BaseModel):
@@ -36,11 +64,13 @@ class TrainConfig(_Record):
 
     steps: Annotated[int | None, Field(ge=1)] = None
     seconds: Annotated[float | None, Field(gt=0, le=1e9)] = None
-    """A run ends after `steps`, or when it has trained for `seconds`. Only the former can be repeated bit by bit."""
+    """A run ends after `steps`, or after `seconds`. Only the former can be repeated bit by bit."""
     batch_size: Annotated[int, Field(ge=1, le=1_048_576)] = 32
-    """Rows of a step, over all processes and all pieces that are accumulated."""
-    rows_at_once: Annotated[int | None, Field(ge=1)] = None
-    """Rows that a process runs together; a larger share of the batch is accumulated in pieces of that size."""
+    """Rows of a step, over all processes and all micro-batches that are accumulated."""
+    micro_batch_size: Annotated[
+        int | None, Field(ge=1, validation_alias=AliasChoices("micro_batch_size", "rows_at_once"))
+    ] = None
+    """The most rows that a process runs together; gradients of several micro-batches are added up."""
     stages: Annotated[tuple[Stage, ...], Field(min_length=1)] = (Stage(),)
     optim: OptimConfig = OptimConfig()
 
@@ -53,9 +83,9 @@ class TrainConfig(_Record):
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
 
     evaluations: Annotated[int, Field(ge=1, le=10_000)] = 20
-    """How often held-out text is scored in the course of the run."""
+    """How often held-out data are evaluated in the course of the run, if a time budget leaves room for it."""
     patience: Annotated[int | None, Field(ge=1)] = None
-    """End the run after so many evaluations in a row without a better score."""
+    """End the run after so many evaluations in a row without a better metric."""
     log_steps: Annotated[int, Field(ge=1)] = 10
     save_seconds: Annotated[float | None, Field(gt=0)] = 600.0
     save_steps: Annotated[int | None, Field(ge=1)] = None
@@ -93,3 +123,54 @@ class RunConfig(_Record):
 
     lengths_vary: ClassVar[bool] = False
     """Whether batches are of many lengths."""
+
+    @classmethod
+    def parse(cls, settings: dict[str, Any]) -> Self:
+        """Make a configuration of plain values, as JSON or TOML has them; raises pydantic's `ValidationError`."""
+        return cls.model_validate_json(json.dumps(settings))
+
+    def identity(self) -> dict[str, Any]:
+        """What makes a run what it is, as plain values; not where and how it is computed."""
+        identity = self.model_dump(mode="json")
+        identity["train"] = {name: value for name, value in identity["train"].items() if name not in _NOT_IDENTITY}
+        return identity
+
+
+def rename_old_settings(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings of a `TrainConfig` by their names of today."""
+    return {_OLD_NAMES.get(name, name): value for name, value in settings.items()}
+
+
+def num_micro_batches(batch_size: int, num_processes: int, micro_batch_size: int | None) -> int:
+    """In how many micro-batches a process runs its share of a batch.
+
+    >>> [num_micro_batches(*sizes) for sizes in ((32, 1, 8), (32, 2, 8), (30, 1, 8), (32, 1, None))]
+    [4, 2, 5, 1]
+    """
+    if batch_size % num_processes:
+        raise RequestError(
+            f"a batch of {batch_size} rows cannot be shared by {num_processes} processes: choose a multiple"
+        )
+    share = batch_size // num_processes
+    most = min(micro_batch_size or share, share)
+    return next(count for count in range(1, share + 1) if share % count == 0 and share // count <= most)
+
+
+def describe_differences(stored: dict[str, Any], wanted: dict[str, Any], prefix: str = "") -> str:
+    """Name the settings that differ between two identities of runs."""
+    names = []
+    for name in sorted({*stored, *wanted}):
+        old, new = stored.get(name), wanted.get(name)
+        if isinstance(old, dict) and isinstance(new, dict):
+            if old != new:
+                names.append(describe_differences(old, new, f"{prefix}{name}."))
+        elif _is_hash(old) and _is_hash(new):
+            if old != new:
+                names.append(f"other {name}")
+        elif old != new:
+            names.append(f"{prefix}{name} {old} instead of {new}")
+    return ", ".join(names)
+
+
+def _is_hash(value: object) -> bool:
+    return isinstance(value, str) and len(value) == 64 and set(value) <= set("0123456789abcdef")

@@ -1,49 +1,67 @@
-"""`Job`: what the training loop is given to train, and what it tells about it."""
+"""What a run is given and what it gives: a `Job` to train, progress events on the way, a result at the end."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 from torch import Tensor, nn
 
 from litebert.batch import Batch
-from litebert.errors import RequestError
 from litebert.model.model import Model
+from litebert.training.config import RunConfig
+from litebert.training.distributed import World
+from litebert.training.run_folder import RunFolder
 from litebert.training.state import TrainingState
 
-__all__ = ["Job", "News", "Outcome", "num_pieces"]
+__all__ = ["Cursor", "Job", "OnMessage", "OnStep", "ProgressEvent", "RunResult"]
 
 Cursor = list[int] | None
+OnMessage = Callable[[str], None]
+Config = TypeVar("Config", bound=RunConfig, contravariant=True)
 
 
-class Job(Protocol):
-    """What is trained, and on what."""
+class Job(Protocol[Config]):
+    """What is trained, and on what. `train` first asks what it is, then sets it up, then trains it."""
+
+    kind: str
+    """`pretraining` or `fine-tuning`, as run.json says it."""
+    data: dict[str, Any]
+    """What identifies the data, such as a hash; a run cannot go on with other data."""
+    metric: str
+    """The held-out metric by which a checkpoint is better than another; more is better."""
+    keeps_best: bool
+    """Whether the best weights become the run's model, or the last ones."""
+    skip_loss_spikes: bool
+    """Whether a loss far above the recent ones is a fault, as where all batches are about equally hard."""
 
     model: Model
+    """Known after `setup`, as is all that follows."""
     losses: tuple[str, ...]
     """Names of the parts of the loss."""
-    fears_leaps: bool
-    """Whether a loss far above the recent ones is a fault, as where all batches are about equally hard."""
-    score: str
-    """The held-out figure by which a checkpoint is better than another; more is better."""
+
+    def describe_run(self) -> dict[str, Any]:
+        """What else run.json shall say, such as sizes of the data and `baselines`; asked when a run begins."""
+
+    def setup(self, world: World, config: Config, fresh: bool, on_message: OnMessage) -> None:
+        """Build model and features for this process; unless `fresh`, the weights come from a checkpoint later."""
 
     def steps(self, stage: int, cursor: Cursor) -> Iterator[tuple[list[Batch], list[int]]]:
-        """This process's part of every step from a cursor on, as micro-batches, with the cursor after the step."""
+        """This process's share of every step from a cursor on, as micro-batches, with the cursor after the step."""
 
     def count(self, batch: Batch) -> list[int]:
-        """How many things are asked, for each part of the loss."""
+        """How many targets a batch has, for each part of the loss."""
 
     def measure(self, model: nn.Module, batch: Batch, totals: Sequence[float], stage: int) -> list[Tensor]:
-        """Each part of the loss, summed over the batch and divided by what is asked in the whole step."""
+        """Each part of the loss, summed over the batch and divided by the targets of the whole step."""
 
-    def evaluate(self) -> tuple[dict[str, float], list[dict[str, Any]]]:
-        """Figures on held-out data, and samples of what the model says."""
+    def evaluate(self, stage: int) -> tuple[dict[str, float], list[dict[str, Any]]]:
+        """Metrics on held-out data, and samples of what the model says."""
 
     def operations(self, batch: Batch, stage: int) -> float:
         """Floating-point operations that a step on this batch takes."""
 
-    def describe(self, stage: int) -> dict[str, Any]:
+    def describe_stage(self, stage: int) -> dict[str, Any]:
         """What a stage is like, for the logbook."""
 
     def finish(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -54,35 +72,50 @@ class Job(Protocol):
 
 
 @dataclass(frozen=True)
-class News:
-    """What a watcher is told after every step."""
+class ProgressEvent:
+    """What a callback is told after every step."""
 
     step: int
     progress: float
+    """The share of the run that is done."""
     seconds: float
     tokens: int
-    meter: dict[str, Any]
-    """Means and rates of the last few steps; empty before the first reading."""
-    scores: dict[str, float]
+    recent: dict[str, Any]
+    """Mean losses and speeds of the last few steps; empty before the first reading."""
+    metrics: dict[str, float]
+    """What the last evaluation measured."""
+
+
+OnStep = Callable[[ProgressEvent], None]
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """How a run ended."""
+class RunResult:
+    """How a run ended, and what came of it."""
 
+    folder: Path
     status: Literal["finished", "interrupted"]
-    state: TrainingState
+    step: int
+    tokens: int
+    seconds: float
+    """From the call on, start included; of a run that was resumed, its parts together."""
+    metrics: dict[str, float] = field(default_factory=dict)
+    """On held-out data: those of the final model, or of the last evaluation if the run was interrupted."""
+    baselines: dict[str, Any] = field(default_factory=dict)
+    """What simple means get on the same data."""
+    splits: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Fine-tuning: the metrics of the final model on every split whose labels are known."""
+    report: Path | None = None
+    """The page about the run, if one was written."""
     signal: int | None = None
+    """The signal that interrupted the run."""
 
+    @property
+    def model(self) -> Path:
+        """The folder of the final model; it is there once the run is finished."""
+        return RunFolder(self.folder).model
 
-def num_pieces(batch_size: int, num_ranks: int, rows_at_once: int | None) -> int:
-    """In how many pieces a process runs its share of a batch.
-
-    >>> num_pieces(32, 1, 8), num_pieces(32, 2, 8), num_pieces(30, 1, 8), num_pieces(32, 1, None)
-    (4, 2, 5, 1)
-    """
-    if batch_size % num_ranks:
-        raise RequestError(f"a batch of {batch_size} rows cannot be shared by {num_ranks} processes: choose a multiple")
-    share = batch_size // num_ranks
-    at_once = min(rows_at_once or share, share)
-    return next(pieces for pieces in range(1, share + 1) if share % pieces == 0 and share // pieces <= at_once)
+    def __repr__(self) -> str:
+        shown = [f"{name} {value:.4g}" for name, value in self.metrics.items()]
+        parts = [f"{self.status} at step {self.step:,}", f"{self.tokens:,} tokens", f"{self.seconds:.0f} s", *shown]
+        return f"<RunResult {str(self.folder)!r}: {', '.join(parts)}>"

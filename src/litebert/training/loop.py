@@ -1,7 +1,8 @@
 """The training loop: one for pretraining and for every task, for one process and for many.
 
-A step takes rows, adds up the gradients of their pieces, and moves the weights, unless something is wrong with it. What
-is trained, on what, comes as a `Job`. All processes take every decision alike, because they decide on the same sums.
+A step takes a batch, adds up the gradients of its micro-batches, and moves the weights, unless something is wrong with
+it. What is trained, on what, comes as a `Job`. All processes take every decision alike, because they decide on the same
+sums, and on the main process's clock.
 """
 
 import hashlib
@@ -16,7 +17,7 @@ from torch import Tensor
 from litebert.batch import Batch
 from litebert.errors import LitebertError, RequestError
 from litebert.model.model import Model
-from litebert.training.config import TrainConfig
+from litebert.training.config import TrainConfig, describe_differences
 from litebert.training.distributed import (
     World,
     accumulating,
@@ -26,15 +27,16 @@ from litebert.training.distributed import (
     like_parameter,
     spread,
 )
-from litebert.training.health import BAD_STEPS, MOST_ROLLBACKS, Health
-from litebert.training.interruption import Interruption
-from litebert.training.job import Job, News, Outcome
+from litebert.training.job import Job, OnStep, ProgressEvent
 from litebert.training.logbook import Logbook
-from litebert.training.meter import Meter
+from litebert.training.monitoring import BAD_STEPS, MOST_ROLLBACKS, Health, Interruption, Meter
 from litebert.training.optim import learning_rate, make_optimizer
 from litebert.training.state import Checkpoint, CheckpointStore, TrainingState
 
-__all__ = ["Trainer", "describe_differences", "find_checkpoint", "mix_seed"]
+__all__ = ["Trainer", "find_checkpoint", "mix_seed"]
+
+_LEAST_TRAINING = 0.5  # of a time budget, however long start and end take
+_MOST_EVALUATING = 0.05  # of a time budget
 
 
 class Trainer:
@@ -42,7 +44,7 @@ class Trainer:
 
     def __init__(
         self,
-        job: Job,
+        job: Job[Any],
         config: TrainConfig,
         identity: dict[str, Any],
         store: CheckpointStore,
@@ -66,16 +68,20 @@ class Trainer:
         self.meter = Meter(job.losses, hardware_rate)
         self.gradient_norm = 0.0
         self._saved_at, self._saved_step = 0.0, -1
+        self._saving_cost = self._evaluation_cost = 0.0  # seconds of the longest so far
 
     # --- where the run stands -----------------------------------------------------------------------------------
 
     @property
     def progress(self) -> float:
         """The share of the run that is done."""
-        done = self.state.step if self.config.steps is not None else self.state.seconds
-        total = self.config.steps or self.config.seconds
-        assert total is not None
-        return min(1.0, done / total)
+        if self.config.steps is not None:
+            return min(1.0, self.state.step / self.config.steps)
+        budget = self.config.seconds
+        assert budget is not None
+        # A budget is for all of the run, so that its start and its end are taken off.
+        left = max(budget - self.state.startup - self.state.reserve, _LEAST_TRAINING * budget)
+        return min(1.0, self.state.seconds / left)
 
     def load(self, checkpoint: Checkpoint) -> None:
         """Take weights, optimiser and position from a checkpoint."""
@@ -98,8 +104,8 @@ class Trainer:
         tensors = checkpoint.read_tensors()
         parameters = {name: parameter for parameter, name in self._names.items()}
         self.optimizer.state.clear()
-        for place, tensor in tensors.items():
-            name, _, slot = place.partition("/")
+        for key, tensor in tensors.items():
+            name, _, slot = key.partition("/")
             parameter = parameters[name]
             fits = tensor.shape == parameter.shape and tensor.dim() > 0
             self.optimizer.state[parameter][slot] = (
@@ -110,6 +116,7 @@ class Trainer:
         """Write a checkpoint, unless the last one is of this step; every process takes part, the main one writes."""
         if self._saved_step == self.state.step:
             return
+        begun = self.clock()
         self.state.health, self.state.window = self.health.as_json(), dict(self.meter.sums)
         model: dict[str, Tensor] = {}
         tensors: dict[str, Tensor] = {}
@@ -122,7 +129,7 @@ class Trainer:
             self.store.save(self.state, tensors, lambda folder: self.job.write_model(folder, model, self.state))
             self.tell("saved", f"checkpoint at step {self.state.step:,}")
         self._saved_at, self._saved_step = self.state.seconds, self.state.step
-        self.world.wait()
+        self._saving_cost = max(self._saving_cost, self._share_seconds(since=begun))  # all wait here for the main one
 
     def _collect(self, collection: dict[str, Tensor], name: str, tensor: Tensor) -> None:
         """Gather a tensor from all processes; only the main one, which writes, keeps it."""
@@ -130,15 +137,27 @@ class Trainer:
         if self.world.is_main:
             collection[name] = whole
 
-    def tell(self, what: str, words: str, ahead: int = 0) -> None:
+    def _share_seconds(self, since: float) -> float:
+        """How long it took by the clock of the main process."""
+        (seconds,) = self.world.add([self.clock() - since if self.world.is_main else 0.0])
+        return seconds
+
+    def tell(self, what: str, message: str, ahead: int = 0) -> None:
         """Note an event in the logbook, for the step that was taken last or for one that is ahead."""
-        self.book.write("event", self.state.step + ahead, seconds=self.state.seconds, what=what, words=words)
+        self.book.write("event", self.state.step + ahead, seconds=self.state.seconds, what=what, message=message)
 
     # --- the loop -----------------------------------------------------------------------------------------------
 
-    def run(self, interruption: Interruption | None = None, on_step: Callable[[News], None] | None = None) -> Outcome:
-        """Train until the run is done, or until somebody asks to stop."""
+    def run(
+        self, interruption: Interruption | None = None, on_step: OnStep | None = None, called: float | None = None
+    ) -> int | None:
+        """Train until the run is done, or until a signal asks to stop; return that signal.
+
+        `called` is the time on the clock at which the whole run was asked for: a time budget counts from then on.
+        """
         interruption = interruption or Interruption()
+        if self.state.step == 0:
+            self.state.startup = 0.0 if called is None else self._share_seconds(since=called)
         begun = self.clock() - self.state.seconds
         if self.state.step == 0:
             self.save()  # there is always something to go back to
@@ -151,12 +170,12 @@ class Trainer:
                 steps = None
             if steps is None:
                 steps = self.job.steps(stage, self.state.cursor)
-            batches, cursor = next(steps)
-            losses = self._step(batches, stage)
+            micro_batches, cursor = next(steps)
+            losses = self._step(micro_batches, stage)
             tokens, operations, asked, signals, seconds = self.world.add(
                 [
-                    float(sum(batch.num_tokens for batch in batches)),
-                    sum(self.job.operations(batch, stage) for batch in batches),
+                    float(sum(batch.num_tokens for batch in micro_batches)),
+                    sum(self.job.operations(batch, stage) for batch in micro_batches),
                     float(interruption.signal is not None),
                     float(interruption.signal or 0),
                     self.clock() - begun if self.world.is_main else 0.0,
@@ -172,18 +191,18 @@ class Trainer:
             self._write_when_due(stage)
             is_best = self._evaluate_when_due()
             if on_step is not None:
-                on_step(News(state.step, self.progress, state.seconds, state.tokens, self.meter.latest, state.scores))
+                recent, metrics = self.meter.latest, state.metrics
+                on_step(ProgressEvent(state.step, self.progress, state.seconds, state.tokens, recent, metrics))
             if asked:
                 self.tell("interrupted", f"asked to stop at step {state.step:,}")
                 self.save()
-                return Outcome("interrupted", state, interruption.signal or int(signals / asked))
-            self._save_when_due(
-                now=went_back or is_best
-            )  # whoever goes on from here must go on with the weights of before
+                return interruption.signal or int(signals / asked)
+            # Whoever goes on after a rollback must go on with the weights of before.
+            self._save_when_due(now=went_back or is_best)
         self.save()
-        early = f"no better score in {self.state.unimproved} evaluations: " if self.progress < 1 else ""
+        early = f"no better {self.job.metric} in {self.state.unimproved} evaluations: " if self.progress < 1 else ""
         self.tell("finished", f"{early}{self.state.step:,} steps, {self.state.tokens:,} tokens")
-        return Outcome("finished", self.state)
+        return None
 
     def _enter(self, stage: int) -> None:
         """Begin another stage; rows of another length are other rows, so that the data begin anew."""
@@ -193,25 +212,26 @@ class Trainer:
         self.state.stage = stage
         self.health.forget()
         changes = after.model_dump(exclude={"until"}, exclude_none=True)
-        words = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in changes.items())
-        self.tell("stage", f"stage {stage + 1} of {len(self.config.stages)}: {words or 'all as the model has it'}", 1)
+        shown = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in changes.items())
+        self.tell("stage", f"stage {stage + 1} of {len(self.config.stages)}: {shown or 'all as the model has it'}", 1)
 
-    def _step(self, batches: list[Batch], stage: int) -> list[float] | None:
-        """Take one step on this process's pieces; return the parts of the loss over all, or None if it was skipped."""
+    def _step(self, micro_batches: list[Batch], stage: int) -> list[float] | None:
+        """Take one step on this process's micro-batches; return the parts of the loss over all, or None if skipped."""
         config = self.config
         torch.manual_seed(mix_seed(config.seed, self.state.step, self.world.rank))
-        totals = self.world.add([float(sum(counts)) for counts in zip(*map(self.job.count, batches), strict=True)])
+        counts = zip(*map(self.job.count, micro_batches), strict=True)
+        totals = self.world.add([float(sum(count)) for count in counts])
         self.optimizer.zero_grad()
         sums = torch.zeros(len(totals), device=self.world.device)
-        for number, batch in enumerate(batches):
-            with accumulating(self.spread_model, more_to_come=number < len(batches) - 1):
+        for number, batch in enumerate(micro_batches):
+            with accumulating(self.spread_model, more_to_come=number < len(micro_batches) - 1):
                 parts = torch.stack(self._measure(batch, totals, stage))
                 # Processes average their gradients, but the parts are already divided by the counts of all.
                 parts.sum().mul(self.world.size).backward()  # type: ignore[no-untyped-call]
             sums += parts.detach()
         losses = self.world.add(sums.tolist())
         self.gradient_norm = clip_gradients(self.model, config.optim.clip)
-        fault = self.health.examine(sum(losses), self.gradient_norm, self.job.fears_leaps)
+        fault = self.health.examine(sum(losses), self.gradient_norm, self.job.skip_loss_spikes)
         if fault is not None:
             self.tell("skipped", f"step {self.state.step + 1:,} was skipped: {fault}", ahead=1)
             return None
@@ -236,7 +256,7 @@ class Trainer:
                 f"the loss broke down again after going back {MOST_ROLLBACKS} times (step {self.state.step:,}): "
                 "begin again with a lower --lr"
             )
-        checkpoint = find_checkpoint(self.store, self.world, lambda words: self.tell("damaged", words))
+        checkpoint = find_checkpoint(self.store, self.world, lambda message: self.tell("damaged", message))
         if checkpoint is None:
             raise LitebertError(f"{self.store.folder} has no whole checkpoint to go back to: begin again")
         self._load_tensors(checkpoint)
@@ -261,31 +281,50 @@ class Trainer:
             **self.meter.read(),
             learning_rate=self.optimizer.param_groups[0]["lr"],
             gradient_norm=self.gradient_norm,
-            **self.job.describe(stage),
+            **self.job.describe_stage(stage),
             batch_size=self.config.batch_size_of(stage),
         )
 
     def _evaluate_when_due(self) -> bool:
-        """Score held-out data now and then; say whether these weights are the best so far."""
-        self.state.score = None
+        """Evaluate held-out data now and then; say whether these weights are the best so far."""
+        state = self.state
+        state.metric = None
+        if not self._is_evaluation_due:
+            return False
+        state.evaluated = self.progress
+        begun = self.clock()
+        self.model.eval()
+        state.metrics, samples = self.job.evaluate(state.stage)
+        self.model.train()
+        where = {"progress": self.progress, "seconds": state.seconds, "tokens": state.tokens}
+        self.book.write("evaluation", state.step, **where, **state.metrics)
+        if samples:
+            self.book.write("samples", state.step, seconds=state.seconds, samples=samples)
+        self._plan_the_end(self._share_seconds(since=begun))
+        metric = state.metric = state.metrics.get(self.job.metric)
+        is_best = metric is not None and (state.best is None or metric > state.best)
+        if is_best:
+            state.best, state.unimproved = metric, 0
+        elif metric is not None:  # without one there is nothing to wait for
+            state.unimproved += 1
+        return is_best
+
+    @property
+    def _is_evaluation_due(self) -> bool:
+        """Whether it is time for an evaluation, and whether a time budget has room for it beside the last one."""
         count = self.config.evaluations
         if int(self.progress * count) <= int(self.state.evaluated * count):
             return False
-        self.state.evaluated = self.progress
-        self.model.eval()
-        self.state.scores, samples = self.job.evaluate()
-        self.model.train()
-        score = self.state.score = self.state.scores.get(self.job.score)
-        where = {"progress": self.progress, "seconds": self.state.seconds, "tokens": self.state.tokens}
-        self.book.write("evaluation", self.state.step, **where, **self.state.scores)
-        if samples:
-            self.book.write("samples", self.state.step, seconds=self.state.seconds, samples=samples)
-        is_best = score is not None and (self.state.best is None or score > self.state.best)
-        if is_best:
-            self.state.best, self.state.unimproved = score, 0
-        elif score is not None:  # without one there is nothing to wait for
-            self.state.unimproved += 1
-        return is_best
+        if self.config.seconds is None or self.progress >= 1:
+            return True
+        room = _MOST_EVALUATING * self.config.seconds - self._evaluation_cost
+        return self.state.evaluating + self._evaluation_cost <= room * self.progress or self.state.evaluating == 0
+
+    def _plan_the_end(self, evaluation_seconds: float) -> None:
+        """Set time aside for what comes after the last step: an evaluation, a checkpoint, the final model."""
+        self.state.evaluating += evaluation_seconds
+        self._evaluation_cost = max(self._evaluation_cost, evaluation_seconds)
+        self.state.reserve = max(self.state.reserve, self._evaluation_cost + 2 * self._saving_cost)
 
     @property
     def _is_out_of_patience(self) -> bool:
@@ -310,23 +349,3 @@ def find_checkpoint(store: CheckpointStore, world: World, on_damage: Callable[[s
 def mix_seed(*numbers: int) -> int:
     """One seed from several numbers, all of whose bits depend on all of them: generators may look at some bits only."""
     return int.from_bytes(hashlib.blake2b(repr(numbers).encode(), digest_size=8).digest(), "little") >> 1
-
-
-def describe_differences(stored: dict[str, Any], wanted: dict[str, Any], prefix: str = "") -> str:
-    """Name the settings that differ."""
-    names = []
-    for name in sorted({*stored, *wanted}):
-        old, new = stored.get(name), wanted.get(name)
-        if isinstance(old, dict) and isinstance(new, dict):
-            if old != new:
-                names.append(describe_differences(old, new, f"{prefix}{name}."))
-        elif _is_hash(old) and _is_hash(new):
-            if old != new:
-                names.append(f"other {name}")
-        elif old != new:
-            names.append(f"{prefix}{name} {old} instead of {new}")
-    return ", ".join(names)
-
-
-def _is_hash(value: object) -> bool:
-    return isinstance(value, str) and len(value) == 64 and set(value) <= set("0123456789abcdef")

@@ -1,7 +1,7 @@
 """What a model is asked to minimise: functions from its outputs and a batch to one number.
 
-Each loss is a mean over what is asked: masked words, sentence pairs. A step that is spread over several batches or
-processes passes the count of all of them as `total`, so that its pieces add up to the loss of the whole.
+Each loss is a mean over its targets: masked tokens, sentence pairs. A step that is spread over several micro-batches or
+processes passes the count of all of them as `total`, so that the parts add up to the loss of the whole.
 """
 
 import torch
@@ -15,19 +15,19 @@ __all__ = [
     "answerable_loss",
     "class_loss",
     "count_labels",
+    "count_masked",
     "count_pairs",
-    "count_words",
     "masked_lm_loss",
     "pretraining_loss",
     "score_loss",
-    "sentence_loss",
+    "sentence_order_loss",
     "span_loss",
     "yes_no_loss",
 ]
 
 
-def count_words(batch: Batch) -> int:
-    """Masked words of a batch."""
+def count_masked(batch: Batch) -> int:
+    """Masked tokens of a batch."""
     return 0 if batch.masked_positions is None else int((batch.masked_positions >= 0).sum())
 
 
@@ -45,7 +45,7 @@ def count_labels(batch: Batch) -> int:
 
 
 def masked_lm_loss(output: ModelOutput, batch: Batch, total: float | None = None) -> Tensor:
-    """Cross-entropy of the masked words, averaged over them; 0 where no word is masked."""
+    """Cross-entropy of the masked tokens, averaged over them; 0 where none is masked."""
     assert output.prediction_logits is not None
     assert batch.masked_positions is not None
     assert batch.masked_labels is not None
@@ -54,7 +54,7 @@ def masked_lm_loss(output: ModelOutput, batch: Batch, total: float | None = None
     return F.cross_entropy(output.prediction_logits.float(), labels, reduction="sum") / max(count, 1)
 
 
-def sentence_loss(output: ModelOutput, batch: Batch, total: float | None = None) -> Tensor:
+def sentence_order_loss(output: ModelOutput, batch: Batch, total: float | None = None) -> Tensor:
     """Cross-entropy of the sentence task (order, or next sentence), averaged over the pairs; 0 where there is none."""
     assert output.sop_logits is not None
     assert batch.sentence_labels is not None
@@ -65,10 +65,10 @@ def sentence_loss(output: ModelOutput, batch: Batch, total: float | None = None)
 
 
 def pretraining_loss(model: nn.Module, batch: Batch, depth: int | None = None) -> Tensor:
-    """The paper's objective: masked words plus sentence order, where the batch has labels for it."""
+    """The paper's objective: masked tokens plus sentence order, where the batch has labels for it."""
     output: ModelOutput = model(**batch.inputs(), depth=depth)
     loss = masked_lm_loss(output, batch)
-    return loss if batch.sentence_labels is None else loss + sentence_loss(output, batch)
+    return loss if batch.sentence_labels is None else loss + sentence_order_loss(output, batch)
 
 
 def class_loss(logits: Tensor, labels: Tensor, total: float) -> Tensor:

@@ -11,13 +11,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
 from litebert.errors import FolderError, LitebertError
 from litebert.folders import new_folder, read_json, remove_abandoned, remove_folder, replace_folder, verify_manifest
+from litebert.training.run_folder import rename_old_metrics
 
 __all__ = ["Checkpoint", "CheckpointStore", "TrainingState"]
 
@@ -37,23 +38,41 @@ class TrainingState(BaseModel):
     """The whole configuration of the run, data included; going on with another one would be another run."""
     step: int = 0
     seconds: float = 0.0
+    """Time of training, evaluations and checkpoints included."""
+    startup: float = 0.0
+    """Time from the call to the first step."""
+    reserve: float = 0.0
+    """Time that the end will take, as far as it can be foreseen: the last evaluation, saving, the final model."""
+    evaluating: float = 0.0
+    """Time that evaluations took so far; a part of `seconds`."""
     tokens: int = 0
     stage: int = 0
     cursor: list[int] | None = None
-    """Where the data of the stage goes on; None for its beginning."""
+    """Where the data of the stage go on; None for their beginning."""
     health: dict[str, Any] = {}
     window: dict[str, float] = {}
     """Sums over the steps since the last line of the logbook."""
     evaluated: float = 0.0
-    """The share of the run at which held-out text was last scored."""
-    scores: dict[str, float] = {}
+    """The share of the run at which held-out data were last evaluated."""
+    metrics: dict[str, float] = {}
     """What came of it."""
-    score: float | None = None
-    """The one of them by which the best checkpoint is known; None where these weights were not scored."""
+    metric: float | None = None
+    """The one of them by which the best checkpoint is known; None where these weights were not evaluated."""
     best: float | None = None
-    """The best such score so far."""
+    """The best value of that metric so far."""
     unimproved: int = 0
     """Evaluations in a row that brought no better one."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_old_names(cls, content: Any) -> Any:
+        if not isinstance(content, dict):
+            return content
+        content = {{"scores": "metrics", "score": "metric"}.get(name, name): value for name, value in content.items()}
+        for name in ("metrics", "window"):
+            if isinstance(content.get(name), dict):
+                content[name] = rename_old_metrics(content[name])
+        return content
 
 
 class Checkpoint(BaseModel):
@@ -118,7 +137,7 @@ class CheckpointStore:
         )
 
     def best(self) -> Checkpoint:
-        """The checkpoint with the best score; the last one if none has a score."""
+        """The checkpoint with the best metric; the last one if none was evaluated."""
         return _best(self.all())
 
     def at(self, step: int) -> Checkpoint:
@@ -180,14 +199,14 @@ class CheckpointStore:
 
 
 def _best(found: list[Checkpoint]) -> Checkpoint:
-    """The first checkpoint with the best score; the last of all if none has a score."""
-    scores = [_score(checkpoint) for checkpoint in found]
-    known = [score for score in scores if score is not None]
-    return found[scores.index(max(known)) if known else -1]
+    """The first checkpoint with the best metric; the last of all if none was evaluated."""
+    metrics = [_metric(checkpoint) for checkpoint in found]
+    known = [metric for metric in metrics if metric is not None]
+    return found[metrics.index(max(known)) if known else -1]
 
 
-def _score(checkpoint: Checkpoint) -> float | None:
+def _metric(checkpoint: Checkpoint) -> float | None:
     try:
-        return checkpoint.read_state().score
+        return checkpoint.read_state().metric
     except FolderError:
         return None

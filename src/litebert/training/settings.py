@@ -1,0 +1,110 @@
+"""Settings of a run in layers: a file, then options, then assignments `NAME=VALUE`, each over the one before.
+
+The same for every run: names are those of the configuration, such as `train.optim.lr`.
+"""
+
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from litebert.config import explain
+from litebert.errors import RequestError
+from litebert.folders import read_json, read_text
+from litebert.training.config import rename_old_settings
+
+__all__ = ["apply_settings", "layer_settings", "merge_settings", "read_settings"]
+
+Config = TypeVar("Config", bound=BaseModel)
+Settings = dict[str, Any]
+
+
+def layer_settings(
+    base: Config, file: Path | None = None, options: Mapping[str, Any] | None = None, assignments: Sequence[str] = ()
+) -> Config:
+    """Put settings over a configuration: those of a file, then options by dotted names, then assignments.
+
+    What is wrong is a `RequestError` of one sentence.
+    """
+    return apply_settings(base, read_settings(file, options, assignments))
+
+
+def read_settings(
+    file: Path | None = None, options: Mapping[str, Any] | None = None, assignments: Sequence[str] = ()
+) -> Settings:
+    """The layers as one, not yet validated; a file is TOML, or JSON such as the one that a run folder has.
+
+    >>> read_settings(options={"train.steps": 3, "model.num_layers": 2}, assignments=["train.optim.lr=1e-3"])
+    {'train': {'steps': 3, 'optim': {'lr': 0.001}}, 'model': {'num_layers': 2}}
+    """
+    settings = {} if file is None else _rename(_read_file(file))
+    for name, value in (options or {}).items():
+        settings = merge_settings(settings, _nest(name, value))
+    for assignment in assignments:
+        name, equals, text = assignment.partition("=")
+        if not equals:
+            raise RequestError(f"write NAME=VALUE, not {assignment!r}")
+        settings = merge_settings(settings, _nest(name.strip(), _parse_value(text.strip())))
+    return settings
+
+
+def apply_settings(base: Config, settings: Settings) -> Config:
+    """A configuration with other settings, validated like a new one."""
+    try:
+        return type(base).model_validate_json(json.dumps(merge_settings(base.model_dump(mode="json"), settings)))
+    except ValidationError as error:
+        if error.errors()[0]["type"] == "extra_forbidden":
+            name = ".".join(map(str, error.errors()[0]["loc"]))
+            raise RequestError(f"there is no setting {name}") from None
+        raise RequestError(explain(error)) from None
+
+
+def merge_settings(below: Settings, above: Settings) -> Settings:
+    """Settings over others. A run ends after steps or after a time, so that setting one unsets the other.
+
+    >>> merge_settings({"train": {"steps": 3, "seed": 1}}, {"train": {"seconds": 60.0}})
+    {'train': {'steps': None, 'seed': 1, 'seconds': 60.0}}
+    """
+    merged = dict(below)
+    for name, value in above.items():
+        old = merged.get(name)
+        merged[name] = merge_settings(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+    for name, other in (("steps", "seconds"), ("seconds", "steps")):
+        if above.get(name) is not None and above.get(other) is None and merged.get(other) is not None:
+            merged[other] = None
+    return merged
+
+
+def _read_file(file: Path) -> Settings:
+    if file.suffix == ".json":
+        content = read_json(file)
+        return content["config"] if isinstance(content.get("config"), dict) else content
+    try:
+        return tomllib.loads(read_text(file))
+    except tomllib.TOMLDecodeError as error:
+        raise RequestError(f"{file} is no TOML: {error}") from None
+
+
+def _nest(name: str, value: Any) -> Settings:
+    """`train.optim.lr` and 1 as `{"train": {"optim": {"lr": 1}}}`."""
+    settings = value
+    for part in reversed(name.split(".")):
+        settings = {part: settings}
+    return _rename(settings)
+
+
+def _rename(settings: Settings) -> Settings:
+    """Settings of any version by their names of today."""
+    train = settings.get("train")
+    return {**settings, "train": rename_old_settings(train)} if isinstance(train, dict) else settings
+
+
+def _parse_value(text: str) -> Any:
+    """A JSON value, or else the text itself."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
