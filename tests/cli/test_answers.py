@@ -18,6 +18,13 @@ from tests.conftest import small_config
 from tests.tasks.readers.tables import write
 
 TAGGING = Task(name="names", kind="tagging", labels=("B-X", "O"), metrics=("entity_f1",), columns=Columns())
+MOOD = Task(
+    name="mood",
+    kind="classification",
+    labels=("glad", "sad"),
+    metrics=("accuracy",),
+    columns=Columns(text="2", label="1"),
+)
 QUESTIONS = Task(name="mine", kind="questions", metrics=("f1", "exact"), is_pair=True, has_unanswerable=True)
 MNLI_HEADER = "index\tsentence1\tsentence2"
 
@@ -27,7 +34,7 @@ def models(small_tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory)
     """A folder with models that have learnt nothing, and remember their tasks."""
     home = tmp_path_factory.mktemp("models")
     torch.manual_seed(0)
-    for task in (OFFICIAL["sst-2"], OFFICIAL["mnli"], TAGGING, QUESTIONS):
+    for task in (OFFICIAL["sst-2"], OFFICIAL["mnli"], TAGGING, MOOD, QUESTIONS):
         changes = {"labels": task.labels, "problem_type": task.problem_type}
         shape = small_config(vocab_size=small_tokenizer.vocab_size, max_positions=64, num_layers=1, **changes)
         with warnings.catch_warnings():
@@ -52,6 +59,24 @@ def test_own_files_for_an_official_model(models: Path, tmp_path: Path) -> None:
         assert run_here("predict", models / "sst-2", file).stdout == lines
         said = json.loads(run_here("evaluate", models / "sst-2", "-d", file, "--json").stdout)
         assert said["num_examples"] == 2
+
+
+def test_files_without_a_header_or_a_suffix(models: Path, tmp_path: Path) -> None:
+    lines = "glad\ta good film\nsad\ta bad film\n"
+    bare, named = write(tmp_path, "new", lines), write(tmp_path, "new.tsv", "Mood\tFilm\n" + lines)
+    answers = run_here("predict", models / "mood", named).stdout  # by the numbers of its columns
+    assert len(answers.splitlines()) == 2
+    assert run_here("predict", models / "mood", bare, "--no-header").stdout == answers
+    assert run_here("predict", models / "mood", bare, "--no-header", "--format", "tsv").stdout == answers
+    said = json.loads(run_here("evaluate", models / "mood", "-d", bare, "--no-header", "--json").stdout)
+    assert said["num_examples"] == 2
+    predictions = write(tmp_path, "p.txt", "glad\nglad\n")
+    options = ("--no-header", "--text", "2", "--label", "1", "--json")
+    assert json.loads(run_here("score", bare, "-p", predictions, *options).stdout)["scores"]["accuracy"] == 0.5
+    assert "without a header, columns are named 1 to 2" in fails("score", bare, "-p", predictions, "--no-header")
+    assert "--no-header is for files of your own" in fails("score", "cola", "-p", predictions, "--no-header")
+    assert "there is no format 'xls'" in fails("predict", models / "mood", bare, "--format", "xls")
+    assert "gone.csv is not there: check its name" in fails("score", "gone.csv", "-p", predictions)
 
 
 def test_a_submission_is_named_by_its_file(models: Path, tmp_path: Path) -> None:

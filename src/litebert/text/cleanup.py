@@ -57,7 +57,7 @@ class CleanUp:
 
 
 def mend(text: str) -> str:
-    """Put U+FFFD for halves of surrogate pairs, which no library can encode; places stay where they are."""
+    """Put U+FFFD for halves of surrogate pairs, which no library can encode; positions stay as they are."""
     return text if text.isascii() else _SURROGATES.sub("\ufffd", text)
 
 

@@ -1,7 +1,7 @@
 """English text that lies on every machine: the documentation in Python's library and in the installed packages.
 
 Each module gives one document, its docstrings in order with the code examples and the markup taken out. Files are only
-read, never imported or run, and docstrings are found by their place: parsing whole modules takes ten times as long.
+read, never imported or run, and docstrings are found by their position: parsing whole modules takes ten times as long.
 """
 
 import ast
@@ -50,7 +50,7 @@ def documents(limit_bytes: int | None = None) -> Iterator[tuple[str, str]]:
     """Give (module, text) in an order that depends on nothing but what is installed, until `limit_bytes` of text."""
     num_bytes = 0
     seen: set[int] = set()
-    for place, docstrings in _modules():
+    for location, docstrings in _modules():
         # Many docstrings are copies of others: a paragraph is given once.
         paragraphs = []
         for paragraph in (part for docstring in docstrings for part in _prose(docstring)):
@@ -64,7 +64,7 @@ def documents(limit_bytes: int | None = None) -> Iterator[tuple[str, str]]:
         if limit_bytes is not None and num_bytes + size > limit_bytes:
             return
         num_bytes += size
-        yield place, text
+        yield location, text
 
 
 def _modules() -> Iterator[tuple[str, list[str]]]:

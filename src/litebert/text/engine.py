@@ -63,7 +63,7 @@ class Engine(Protocol):
         """Ids of texts in which nothing is special, one text after the other, and how many each has."""
 
     def spans(self, text: str, plain: bool = False) -> list[Span]:
-        """Ids of a text with their places in it; if it is plain, nothing in it is special."""
+        """Ids of a text with their positions in it; if it is plain, nothing in it is special."""
 
     def decode(self, ids: list[int]) -> str:
         """Text of ids, without special tokens."""

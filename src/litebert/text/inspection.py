@@ -52,8 +52,8 @@ def inspect_tokenizer(tokenizer: Tokenizer, documents: Iterable[str]) -> Inspect
         num_characters += sum(map(len, sentences))
         scripts.update(script_of(character) for character in document[:2000] if character.isalpha())
         ends = np.cumsum(counts)
-        for place in np.unique(np.searchsorted(ends, np.flatnonzero(ids == tokenizer.unknown_id), side="right")):
-            sentence = sentences[place]
+        for position in np.unique(np.searchsorted(ends, np.flatnonzero(ids == tokenizer.unknown_id), side="right")):
+            sentence = sentences[position]
             for span in tokenizer.spans(sentence, plain=True):
                 if span.id == tokenizer.unknown_id:
                     unknown.update(sentence[span.begin : span.end])

@@ -1,6 +1,6 @@
 """`split_sentences`: running text of any language to sentences, by rules.
 
-Pretraining and clean-up want sentences from gigabytes of text. So one regular expression finds the places where a
+Pretraining and clean-up want sentences from gigabytes of text. So one regular expression finds the positions where a
 sentence may end, and Python looks only at those.
 """
 

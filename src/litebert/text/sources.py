@@ -180,7 +180,7 @@ class Reader:
         for source in self._sources:
             if source.kind == "documentation":
                 for location, text in documentation.documents():
-                    yield from self._cut(f"{source.name}, {location}", 0, text)
+                    yield from self._cut(f"{source.name}, {location}", 0, mend(text))
                 continue
             self._records = self._open(source)
             try:
@@ -249,6 +249,9 @@ class _MissingColumnError(BadRecordError):
 def _text_of(fields: Mapping[str, Any], columns: Sequence[str]) -> str:
     """Take the text out of a record: of every column that is there a string or a list of paragraphs."""
     there = [fields[column] for column in columns if column in fields]
+    if len(there) == 1 and isinstance(there[0], str):
+        # Half of a pair, escaped in JSON, is no character: no later stage could write it down.
+        return mend(there[0])
     if not there:
         others = ", ".join(map(quote, list(fields)[:30])) or "none"
         wanted = " or ".join(map(repr, columns))
@@ -264,7 +267,6 @@ def _text_of(fields: Mapping[str, Any], columns: Sequence[str]) -> str:
             raise BadRecordError(f"holds {found} where text should be: mend it")
         if len(given) == 1 or value.strip():
             paragraphs.append(value)
-    # Half of a pair, escaped in JSON, is no character: no later stage could write it down.
     return mend("\n\n".join(paragraphs))
 
 

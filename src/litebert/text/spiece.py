@@ -1,4 +1,4 @@
-"""SentencePiece as ALBERT uses it: Google's `spiece.model` read exactly, quick, with places in the original text.
+"""SentencePiece as ALBERT uses it: Google's `spiece.model` read exactly, quick, with positions in the original text.
 
 Text is cleaned up, then encoded by the sentencepiece library. One rule of Google's code comes on top: a piece that ends
 in a digit and a comma is encoded again without the comma, so that numbers look alike wherever they stand.
@@ -13,16 +13,23 @@ import sentencepiece
 import tokenizers
 from numpy.typing import NDArray
 from sentencepiece import sentencepiece_model_pb2 as protocol
+from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers
 
 from litebert.errors import RequestError
 from litebert.folders import read_bytes
-from litebert.text.cleanup import CleanUp
-from litebert.text.engine import Span, refusing
+from litebert.text.cleanup import CleanUp, mark_ranges
+from litebert.text.engine import Span, refusing, template
 
 __all__ = ["SpieceEngine", "ends_in_number_comma"]
 
 _SPACE = "▁"
 _MAX_BYTES = 64_000_000
+# What str.split() takes for white space.
+_WHITE_SPACE = "\t-\r\x1c- \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+# A sigma that ends a word, as str.lower() finds it: letters count, and marks and apostrophes between them do not.
+_LETTER = r"[\p{Lu}\p{Ll}\p{Lt}]"
+_NO_LETTER = r"[\p{Mn}\p{Me}\p{Cf}\p{Lm}\p{Sk}'’‘.:·․‧՟״]*"
+_LAST_SIGMA = rf"{_LETTER}{_NO_LETTER}\KΣ(?!{_NO_LETTER}{_LETTER})"
 
 
 class SpieceEngine:
@@ -127,11 +134,11 @@ class SpieceEngine:
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         parts: list[Any] = []
         counts, row_ends, done = counts.copy(), np.cumsum(counts), 0
-        for place in found.tolist():
-            replacement = [part for part, _ in self._split_commas[int(ids[place])]]
-            parts += [ids[done:place], np.asarray(replacement, np.int32)]
-            counts[np.searchsorted(row_ends, place, side="right")] += len(replacement) - 1
-            done = place + 1
+        for position in found.tolist():
+            replacement = [part for part, _ in self._split_commas[int(ids[position])]]
+            parts += [ids[done:position], np.asarray(replacement, np.int32)]
+            counts[np.searchsorted(row_ends, position, side="right")] += len(replacement) - 1
+            done = position + 1
         return np.concatenate([*parts, ids[done:]]), counts
 
     def _encode_piece(self, piece: str, text: str) -> list[str]:
@@ -156,7 +163,7 @@ class SpieceEngine:
             if number % 2:
                 spans.append(Span(self._ids[part], part, done, done + len(part)))
             else:
-                with refusing("the tokenizer cannot place its pieces in this text", RequestError):
+                with refusing("the tokenizer cannot find its pieces in this text", RequestError):
                     spans += self._plain_spans(part, done)
             done += len(part)
         return spans
@@ -176,8 +183,8 @@ class SpieceEngine:
                 first = at + (part.startswith(_SPACE) and len(part) > 1)
                 at += len(part)
                 if part == _SPACE:  # stands for white space or for the beginning: no characters of its own
-                    place = origins[begins[at]] if begins[at] < len(origins) else len(text)
-                    spans.append(Span(part_id, part, place + shift, place + shift))
+                    position = origins[begins[at]] if begins[at] < len(origins) else len(text)
+                    spans.append(Span(part_id, part, position + shift, position + shift))
                     continue
                 begin = begins[first]
                 after = at
@@ -186,7 +193,9 @@ class SpieceEngine:
                 last = max(begin, begins[after] - 1)
                 spans.append(Span(part_id, part, origins[begin] + shift, origins[last] + 1 + shift))
         if at != len(normal):
-            raise RequestError("the SentencePiece model writes its pieces otherwise than the text: they have no places")
+            raise RequestError(
+                "the SentencePiece model writes its pieces otherwise than the text: they have no positions"
+            )
         return spans
 
     def _parts(self, token: int, piece: str) -> list[tuple[int, str]]:
@@ -198,10 +207,8 @@ class SpieceEngine:
             return str(self._processor.decode([token for token in ids if token not in control]))
 
     def backend(self) -> tokenizers.Tokenizer:
-        from litebert.text.conversion import convert
-
         with refusing("the SentencePiece model cannot be written as tokenizer.json", RequestError):
-            return convert(self)
+            return _convert(self)
 
     def write_model(self, folder: Path) -> None:
         """Write `spiece.model`, byte for byte what was read."""
@@ -215,3 +222,47 @@ def ends_in_number_comma(piece: str) -> bool:
     (True, False, False)
     """
     return len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit()
+
+
+def _convert(engine: SpieceEngine) -> tokenizers.Tokenizer:
+    """Write a SentencePiece model for the tokenizers library, and so for AutoTokenizer, with the same ids.
+
+    Two things cannot be said exactly there: which of two segmentations with (nearly) equal scores wins, because
+    sentencepiece adds up scores of a whole sentence in single precision; and the rule for numbers with commas: here
+    such pieces always lose.
+    """
+    spec = engine.proto.trainer_spec
+    if spec.model_type != spec.UNIGRAM or spec.byte_fallback:
+        raise RequestError("only unigram models without bytes for unknown characters can be written as tokenizer.json")
+    scores = [(piece.piece, piece.score) for piece in engine.proto.pieces]
+    replaced = engine.number_commas | engine.unused_pieces
+    for token in sorted(replaced, key=lambda token: len(engine.piece(token))):  # parts before what they make up
+        # Just below what stands for it: always beaten, without moving the lowest score, on which that of <unk> rests.
+        rest = sum(scores[part][1] for part in replaced[token])
+        scores[token] = (scores[token][0], min(scores[token][1], rest) - 0.001)
+    unknown = spec.unk_id
+    backend = tokenizers.Tokenizer(models.Unigram(scores, unk_id=unknown, byte_fallback=False))
+    backend.normalizer = normalizers.Sequence(_normalizers(engine))
+    prepend = "always" if engine.proto.normalizer_spec.add_dummy_prefix else "never"
+    backend.pre_tokenizer = pre_tokenizers.Metaspace(replacement="▁", prepend_scheme=prepend)
+    backend.decoder = decoders.Metaspace(replacement="▁", prepend_scheme=prepend)
+    backend.post_processor = template(engine.id_of("[CLS]"), engine.id_of("[SEP]"))
+    backend.add_special_tokens(
+        [AddedToken(engine.piece(token), normalized=False, special=True) for token in engine.control_ids]
+    )
+    return backend
+
+
+def _normalizers(engine: SpieceEngine) -> list[normalizers.Normalizer]:
+    """Clean-up, then what the model's own table does, then single spaces."""
+    steps = [normalizers.Replace(Regex(f"[{_WHITE_SPACE}]+"), " "), normalizers.Strip()]
+    if not engine.clean_up.keep_accents:
+        steps += [normalizers.NFKD(), normalizers.Replace(Regex(f"[{mark_ranges()}]"), "")]
+    if engine.clean_up.do_lower_case:
+        steps += [normalizers.Replace(Regex(_LAST_SIGMA), "ς"), normalizers.Lowercase()]
+    table = engine.proto.normalizer_spec.precompiled_charsmap
+    if engine.composes:
+        steps.append(normalizers.NFKC())  # Precompiled alone leaves Korean syllables in pieces, and loses some accents
+    if table:
+        steps.append(normalizers.Precompiled(table))
+    return [*steps, normalizers.Replace(Regex(" {2,}"), " "), normalizers.Strip()]
