@@ -32,7 +32,7 @@ ALLOWED: dict[str, set[str]] = {
     "inference": TO_TRAINING | {"tasks"},
     "baselines": TO_TRAINING | {"tasks", "inference"},
     "planning": TO_BASELINES,
-    "reports": TO_LAB,
+    "reports": TO_BASELINES,
     "lab": TO_LAB,
     "api": TO_LAB,
     "cli": TO_LAB | {"api"},

@@ -13,13 +13,13 @@ __all__ = ["models", "plan"]
 @app.command(epilog="Example:  litebert models --json")
 def models(as_json: Json = False) -> None:
     """List the family: every ALBERT and BERT of the paper, with parameters, shape, cost and size."""
-    from litebert.planning import show
+    from litebert.planning import tables
 
-    rows = show.family()
+    rows = tables.family()
     if as_json:
         print_json(rows)
     else:
-        show.print_family(rows)
+        tables.print_family(rows)
 
 
 @app.command(epilog="Example:  litebert plan albert-base --batch 8 --length 128 --tokens 100M")
@@ -39,7 +39,7 @@ def plan(
 ) -> None:
     """Say what a pretraining run needs, before it runs: memory, operations, time. Or recommend one for a time."""
     from litebert import quantities
-    from litebert.planning import planner, show
+    from litebert.planning import planner, tables
 
     if budget is not None:
         if corpus is None:
@@ -51,7 +51,7 @@ def plan(
         seconds, size = quantities.parse_duration(budget), quantities.parse_corpus(corpus)
         _prepare(compiled)
         advice = planner.recommend(seconds, size)
-        print_json(vars(advice)) if as_json else show.print_recommendation(advice)
+        print_json(vars(advice)) if as_json else tables.print_recommendation(advice)
         return
     if preset is None:
         raise typer.BadParameter("name a preset of `litebert models`, or give --budget and --corpus")
@@ -63,7 +63,7 @@ def plan(
     if as_json:
         print_json(result.as_json() | {"seconds": None if count is None else result.seconds(count)})
     else:
-        show.print_plan(result, count)
+        tables.print_plan(result, count)
 
 
 def _prepare(compiled: bool) -> None:

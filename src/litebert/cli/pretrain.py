@@ -167,7 +167,8 @@ def _describe(event: "ProgressEvent") -> str:
 
 
 def _show_plan(settings: "PretrainConfig", corpus: "Corpus", as_json: bool) -> None:
-    from litebert.planning.runs import plan_run, print_run_plan
+    from litebert.planning.planner import plan_run
+    from litebert.planning.tables import print_run_plan
 
     plan = plan_run(settings.model, settings.train, settings.stream.length)
     if as_json:

@@ -1,10 +1,14 @@
-"""What a run will take, before it runs: memory by arithmetic, speed by a few real steps on this machine."""
+"""What a run will take, before it runs: memory by arithmetic, speed by a few real steps on this machine.
+
+`make_plan` and `measure_plan` are about a preset at one shape, `recommend` chooses a preset for a time, and `plan_run`
+goes through the stages of a run that is configured.
+"""
 
 import difflib
 import statistics
 import time
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from litebert.config import ModelConfig
 from litebert.errors import RequestError
@@ -19,18 +23,30 @@ from litebert.model.cost import (
 from litebert.presets import PRESETS
 from litebert.runtime import available_memory
 
-__all__ = ["Plan", "Recommendation", "make_plan", "measure_plan", "measure_speed", "recommend"]
+if TYPE_CHECKING:
+    from litebert.training.config import TrainConfig
+
+__all__ = [
+    "Plan",
+    "Recommendation",
+    "make_plan",
+    "measure_plan",
+    "measure_speed",
+    "plan_run",
+    "preset_config",
+    "recommend",
+]
 
 LADDER = ("albert-mini", "albert-base", "albert-large", "albert-xlarge", "albert-xxlarge")
 """What `recommend` chooses from, small to large."""
 FEWEST_STEPS = 5_000
-"""A shared encoder needs some thousands of updates to predict more than frequent words."""
+"""A shared encoder needs some thousands of updates to predict more than frequent tokens."""
 SMALLEST_BATCH = 4_096
 """Tokens in a step, at least."""
 MEASURED_ROUNDS, MEASURED_SECONDS = 7, 10.0
 """How often each depth is timed, and when to stop earlier."""
 MOST_EPOCHS = 40
-"""Times that the same text is worth reading; each pass masks other words."""
+"""Times that the same text is worth reading; each pass masks other tokens."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +81,7 @@ class Plan:
 class Recommendation:
     """What to train in a given time on a given corpus, and why.
 
-    A batch larger than `sequences_at_once` is accumulated from pieces of that size; `memory` is for one piece.
+    A batch larger than `sequences_at_once` is accumulated from micro-batches of that size; `memory` is for one of them.
     """
 
     preset: str
@@ -230,3 +246,47 @@ def _batch_tokens(tokens: int) -> int:
     """Tokens in a step: a power of two that gives about 20,000 steps, within the paper's 4096 × 512."""
     wanted = max(SMALLEST_BATCH, tokens // 20_000)
     return int(min(2 ** (wanted.bit_length() - 1), 4096 * 512))
+
+
+def plan_run(model: ModelConfig, train: "TrainConfig", length: int) -> dict[str, Any]:
+    """Stages with their share, shape, speed and tokens; the memory of the largest; how long it takes in all."""
+    from litebert.training.config import num_micro_batches
+
+    stages: list[dict[str, Any]] = []
+    begun = 0.0
+    for number, stage in enumerate(train.stages):
+        depth, tokens_of_row = stage.depth or model.num_layers, stage.length or length
+        rows = train.batch_size_of(number)
+        at_once = rows // num_micro_batches(rows, 1, train.micro_batch_size)
+        shape = model.updated(num_layers=depth, num_groups=min(depth, model.num_groups))
+        speed = measure_speed(shape, at_once, tokens_of_row, train.recompute)
+        share = stage.until - begun
+        begun = stage.until
+        entry: dict[str, Any] = {
+            "share": share,
+            "depth": depth,
+            "length": tokens_of_row,
+            "batch_size": rows,
+            "micro_batch_size": at_once,
+        }
+        entry["memory"] = training_memory(shape, at_once, tokens_of_row, train.recompute).process
+        entry["tokens_per_second"] = speed
+        stages.append(entry | _extent(train, share, rows * tokens_of_row, speed))
+    return {
+        "encoder_parameters": count_encoder_parameters(model),
+        "memory": max(entry["memory"] for entry in stages),
+        "tokens": sum(entry["tokens"] or 0 for entry in stages),
+        "seconds": train.seconds or sum(entry["seconds"] or 0 for entry in stages),
+        "optimizer": train.optim.model_dump(),
+        "stages": stages,
+    }
+
+
+def _extent(train: "TrainConfig", share: float, tokens_of_step: int, speed: float | None) -> dict[str, Any]:
+    """Tokens and seconds of a stage; None where they cannot be known."""
+    if train.seconds is not None:
+        seconds = share * train.seconds
+        return {"tokens": None if speed is None else int(speed * seconds), "seconds": seconds}
+    assert train.steps is not None
+    tokens = int(share * train.steps) * tokens_of_step
+    return {"tokens": tokens, "seconds": None if speed is None else tokens / speed}

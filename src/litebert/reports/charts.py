@@ -161,9 +161,10 @@ def _draw_accuracy(
 
 
 def _take_stage(evaluations: Sequence[Row], across: str, key: str, unit: float = 1.0) -> Points:
-    """The metric at the depth of the stage, unless it is the same as at full depth throughout."""
-    other = [row for row in evaluations if row.get(f"stage_{key}", row.get(key)) != row.get(key)]
-    return _take_points(evaluations, across, f"stage_{key}", unit) if other else []
+    """The metric at the depth of the stage, which is full depth in the last one; nothing if it is that throughout."""
+    staged = [{**row, key: row.get(f"stage_{key}", row.get(key, math.nan))} for row in evaluations]
+    is_staged = any(row.get(f"stage_{key}", row.get(key)) != row.get(key) for row in evaluations)
+    return _take_points(staged, across, key, unit) if is_staged else []
 
 
 def _plot_held_out(axes: Axes, full: Points, staged: Points, name: str = "") -> None:
@@ -222,11 +223,13 @@ def _mark_stages(axes: Axes, steps: Sequence[Row], across: str, unit: float = 1.
 
 
 def draw_finetuning(
-    steps: Sequence[Row], evaluations: Sequence[Row], metric: str, levels: Mapping[str, float]
+    steps: Sequence[Row], evaluations: Sequence[Row], metric: str, majority: float | None, name_of_majority: str
 ) -> list[Chart]:
-    """The training loss and the metric on held-out examples by step, where there are numbers; levels are dashed."""
+    """The training loss and the metric on held-out examples by step, where there are numbers; dashed: the majority."""
+    levels = {} if majority is None else {"majority": majority}
+    caption = "On the development set." + (f" Dashed: {name_of_majority}." if levels else "")
     with _drawing():
-        charts = [_draw_finetuning_loss(steps), _draw_metric(_thin(evaluations), metric, levels)]
+        charts = [_draw_finetuning_loss(steps), _draw_metric(_thin(evaluations), metric, levels, caption)]
     return [chart for chart in charts if chart is not None]
 
 
@@ -247,7 +250,7 @@ def _draw_finetuning_loss(steps: Sequence[Row]) -> Chart | None:
     return _finish_chart(figure, "Training loss", _SMOOTHED if is_smoothed else "Each dot is a recorded step.")
 
 
-def _draw_metric(evaluations: Sequence[Row], metric: str, levels: Mapping[str, float]) -> Chart | None:
+def _draw_metric(evaluations: Sequence[Row], metric: str, levels: Mapping[str, float], caption: str) -> Chart | None:
     points = _take_points(evaluations, "step", metric)
     title = "Metric while training"
     if not any(map(_is_known, points)):
@@ -262,25 +265,24 @@ def _draw_metric(evaluations: Sequence[Row], metric: str, levels: Mapping[str, f
     axes.set_ylim(low - margin, high + margin)
     _mark_levels(axes, levels, lambda value: format_metric(metric, value))
     axes.set_xlabel("steps")
-    axes.set_ylabel(metric)
+    axes.set_ylabel(_shorten(metric))
     _count_steps(axes)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _format_tick(metric, value)))
-    caption = "On the development set." + (" Dashed: the most frequent answer alone." if levels else "")
     return _finish_chart(figure, title, caption)
 
 
 # What a kind of task tells about its predictions.
 
 
-def draw_part(part: Histogram | Scatter | Calibration) -> Chart | None:
-    """Draw a part of a section; nothing if it has no numbers."""
+def draw_part(part: Histogram | Scatter | Calibration, number: int) -> Chart | None:
+    """Draw a part of a section; nothing if it has no numbers. Of parts with the same title, `number` tells which."""
     with _drawing():
         if isinstance(part, Histogram):
-            return _draw_histogram(part)
-        return _draw_scatter(part) if isinstance(part, Scatter) else _draw_calibration(part)
+            return _draw_histogram(part, number)
+        return _draw_scatter(part, number) if isinstance(part, Scatter) else _draw_calibration(part, number)
 
 
-def _draw_calibration(part: Calibration) -> Chart:
+def _draw_calibration(part: Calibration, number: int) -> Chart:
     figure, axes = _begin_chart()
     axes.plot([0, 1], [0, 1], color=_INK, alpha=0.55, linewidth=1.0, dashes=(4, 3))
     largest = max((count for _, _, count in part.bins), default=1)
@@ -291,10 +293,10 @@ def _draw_calibration(part: Calibration) -> Chart:
     axes.set(xlim=(0, 1.03), ylim=(-0.03, 1.05), xlabel="how sure the model was", ylabel="how often it was right")
     axes.xaxis.set_major_formatter(PercentFormatter(1, symbol=" %"))
     axes.yaxis.set_major_formatter(PercentFormatter(1, symbol=" %"))
-    return _finish_chart(figure, part.title, part.note)
+    return _finish_chart(figure, part.title, part.note, number)
 
 
-def _draw_scatter(part: Scatter) -> Chart | None:
+def _draw_scatter(part: Scatter, number: int) -> Chart | None:
     """Points; of very many, some."""
     known = [point for point in part.points if all(map(math.isfinite, point))]
     if not known:
@@ -304,11 +306,11 @@ def _draw_scatter(part: Scatter) -> Chart | None:
     low, high = min(map(min, known)), max(map(max, known))
     axes.plot([low, high], [low, high], color=_INK, alpha=0.55, linewidth=1.0, dashes=(4, 3))
     axes.scatter(*_split(shown), s=12, color=_BLUE, alpha=0.5, linewidths=0)
-    axes.set(xlabel=part.x_label, ylabel=part.y_label)
-    return _finish_chart(figure, part.title, part.note)
+    axes.set(xlabel=_shorten(part.x_label), ylabel=_shorten(part.y_label))
+    return _finish_chart(figure, part.title, part.note, number)
 
 
-def _draw_histogram(part: Histogram) -> Chart | None:
+def _draw_histogram(part: Histogram, number: int) -> Chart | None:
     """Bars for one or two groups.
 
     A threshold far from all values would press them together: the caption says where it is instead.
@@ -327,7 +329,7 @@ def _draw_histogram(part: Histogram) -> Chart | None:
     figure, axes = _begin_chart()
     for color, (name, values) in zip((_BLUE, _ORANGE), known.items(), strict=False):
         inside = [min(max(value, low), high) for value in values]
-        axes.hist(inside, bins=_NUM_BINS, range=(low, high), color=color, alpha=0.5, label=name)
+        axes.hist(inside, bins=_NUM_BINS, range=(low, high), color=color, alpha=0.5, label=_shorten(name))
     more = f" The {edge:,} least and the {edge:,} greatest are counted at the ends." if edge else ""
     if threshold is not None and not low <= threshold <= high:
         more += f" The threshold lies {'left' if threshold < low else 'right'} of the chart."
@@ -335,10 +337,10 @@ def _draw_histogram(part: Histogram) -> Chart | None:
         axes.axvline(threshold, color=_INK, alpha=0.7, linewidth=1.2, dashes=(4, 3), label="threshold")
     axes.set_ylim(0, 1.2 * axes.get_ylim()[1])  # room for the legend
     axes.legend(loc="best")
-    axes.set(xlabel=part.x_label, ylabel="examples")
+    axes.set(xlabel=_shorten(part.x_label), ylabel="examples")
     axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10], integer=True))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda count, _: format_count(count)))
-    return _finish_chart(figure, part.title, part.note + more)
+    return _finish_chart(figure, part.title, part.note + more, number)
 
 
 # A comparison.
@@ -369,11 +371,6 @@ def draw_comparison(bars: Sequence[Bar], metric: str, caption: str) -> Chart | N
         axes.grid(True, axis="x")
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _format_tick(metric, value)))
         return _finish_chart(figure, "Side by side", caption)
-
-
-def _shorten(name: str) -> str:
-    clean = "".join(letter if letter.isprintable() else " " for letter in name)
-    return clean if len(clean) <= _LONGEST_NAME else clean[: _LONGEST_NAME - 1] + "…"
 
 
 # What all charts share.
@@ -485,6 +482,12 @@ def _mark_levels(axes: Axes, levels: Mapping[str, float], form: Callable[[float]
         free_from += 0.16 * (high - low)  # two lines of text
 
 
+def _shorten(name: str) -> str:
+    """A name that a chart can show: not too long, and without what has no shape."""
+    clean = "".join(letter if letter.isprintable() else " " for letter in name)
+    return clean if len(clean) <= _LONGEST_NAME else clean[: _LONGEST_NAME - 1] + "…"
+
+
 def _format_share(share: float, _: int | None = None) -> str:
     """A share in percent, as axes show it."""
     return f"{100 * share:.3g} %"
@@ -495,9 +498,9 @@ def _format_tick(metric: str, value: float) -> str:
     return format_metric(metric, value).replace(".0 %", " %")
 
 
-def _finish_chart(figure: Figure, title: str, caption: str) -> Chart:
+def _finish_chart(figure: Figure, title: str, caption: str, number: int = 0) -> Chart:
     """Write the drawing as part of a page: no header, no date, and ids that no other drawing has."""
-    name = re.sub(r"[^a-z]+", "-", title.lower())
+    name = re.sub(r"[^a-z]+", "-", title.lower()) + (f"-{number}" if number else "")
     buffer = io.StringIO()
     with matplotlib.rc_context({"svg.hashsalt": name}):
         figure.savefig(buffer, format="svg", transparent=True)

@@ -43,7 +43,6 @@ Metrics = dict[str, float]
 
 _KIND = "fine-tuning"
 _MOST_CARDS = 24
-_EVALUATION = "evaluation.json"
 _NOT_METRICS = ("step", "progress", "seconds", "tokens")
 _EXCERPT = "<p class=excerpt>"  # no text of an example can hold it: it would be escaped
 _THRESHOLD = "greater null odds count as no answer"
@@ -64,7 +63,7 @@ def write_task_report(
     """
     run = read_run(folder, _KIND, "litebert finetune") if read_kind(folder) == _KIND else None
     page = render_task_report(run, task, examples, answers, metrics, samples=samples)
-    return write_page(folder / "report.html", page)
+    return write_page(RunFolder(folder).report, page)
 
 
 def render_task_report(
@@ -104,7 +103,7 @@ def write_run_report(folder: Path, out: Path | None = None) -> Path:
     The folder holds no examples, so that this page says less than the one that a run leaves at its end. That one is
     never overwritten.
     """
-    own = folder / "report.html"
+    own = RunFolder(folder).report
     page = own if out is None else out
     is_own = own.is_file() and page.exists() and page.samefile(own)
     if is_own and _EXCERPT not in own.read_text(encoding="utf-8", errors="replace"):
@@ -149,7 +148,7 @@ def _read_task(run: Run) -> Task:
 
 def _read_metrics(run: Run) -> tuple[str, dict[str, Metrics]]:
     """The metrics of each split, and what they are; before a run's end, those of the last evaluation."""
-    path = run.folder / _EVALUATION
+    path = RunFolder(run.folder).evaluation_file
     known = read_json(path).get("splits") if run.state == "finished" and path.exists() else None
     if isinstance(known, dict) and known:
         splits = {str(name): finite_numbers(part) for name, part in known.items() if isinstance(part, dict)}
@@ -178,11 +177,11 @@ def _view_run(run: Run, task: Task, majority: Metrics) -> dict[str, Any]:
 
     counts = ", ".join(f"{count:,} {name}" for name, count in finite_numbers(run.part("examples")).items())
     begun = run.part("config").get("begin_from") or "random weights"
-    levels = {"majority": majority[task.score]} if task.score in majority else {}
+    charts = draw_finetuning(run.steps, run.evaluations, task.score, majority.get(task.score), name_majority(task))
     return {
         "origin": f"{describe_shape(run)}; began from {begun}{f'; examples: {counts}' if counts else ''}.",
         "progress": view_progress(run),
-        "charts": draw_finetuning(run.steps, run.evaluations, task.score, levels),
+        "charts": charts,
         "events": view_events(run),
         "details": view_details(run, "Machine, versions, data"),
     }

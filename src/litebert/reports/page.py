@@ -260,6 +260,7 @@ def view_sections(description: Sequence[Section | Notice], samples: bool) -> lis
         from litebert.reports.charts import draw_part
 
     views = []
+    number = 0
     for section in description:
         if isinstance(section, Notice):
             continue
@@ -275,7 +276,8 @@ def view_sections(description: Sequence[Section | Notice], samples: bool) -> lis
                 rows: list[list[Cell]] = [[case.id, case.text, case.predicted, case.expected] for case in part.cases]
                 parts += [("cases", Table(["id", "", "said", "right"], rows, "text"))] if rows else []
             else:
-                chart = draw_part(part)
+                number += 1
+                chart = draw_part(part, number)
                 if parts and parts[-1][0] == "charts":
                     parts[-1][1].extend([chart] if chart else [])
                 else:

@@ -23,7 +23,7 @@ from litebert.reports.page import (
 )
 from litebert.tasks.sections import BREAK, Cell, Span, Table
 from litebert.training import run_folder
-from litebert.training.run_folder import Run, name_run
+from litebert.training.run_folder import Run, RunFolder, name_run
 
 __all__ = ["read_run", "render_report", "write_report"]
 
@@ -45,7 +45,7 @@ def write_report(folder: Path, out: Path | None = None, samples: bool = True) ->
 
         return write_run_report(folder, out)
     content = render_report(read_run(folder), samples)
-    return write_page(folder / "report.html" if out is None else out, content)
+    return write_page(RunFolder(folder).report if out is None else out, content)
 
 
 def render_report(run: Run, samples: bool = True) -> str:

@@ -17,7 +17,7 @@ from litebert.presets import PRESETS
 from litebert.quantities import format_bytes, format_count, format_duration
 from litebert.runtime import available_memory
 
-__all__ = ["family", "print_family", "print_plan", "print_recommendation"]
+__all__ = ["family", "print_family", "print_plan", "print_recommendation", "print_run_plan"]
 
 
 def family() -> list[dict[str, Any]]:
@@ -116,3 +116,32 @@ def print_recommendation(advice: Recommendation) -> None:
     console.print(f"time         about {format_duration(advice.seconds)}")
     console.print(f"memory       {format_bytes(advice.memory)} for {advice.sequences_at_once} sequences at once")
     console.print(f"why          {advice.reason}")
+
+
+def print_run_plan(plan: dict[str, Any], corpus_tokens: int) -> None:
+    """Print the stages of a run, and what it takes in all."""
+    console = Console()
+    table = Table(box=None, pad_edge=False)
+    for name in ("share", "depth", "length", "batch", "micro-batch", "memory", "tokens/s", "tokens"):
+        table.add_column(name, justify="right")
+    for stage in plan["stages"]:
+        speed, tokens = stage["tokens_per_second"], stage["tokens"]
+        table.add_row(
+            f"{stage['share']:.0%}",
+            str(stage["depth"]),
+            str(stage["length"]),
+            str(stage["batch_size"]),
+            str(stage["micro_batch_size"]),
+            format_bytes(stage["memory"]),
+            "does not fit" if speed is None else f"{speed:,.0f}",
+            "?" if tokens is None else format_count(tokens),
+        )
+    console.print(table)
+    optimizer = plan["optimizer"]
+    epochs = plan["tokens"] / max(corpus_tokens, 1)
+    console.print(
+        f"\n{format_count(plan['encoder_parameters'])} parameters, {optimizer['optimizer']} at {optimizer['lr']:g}; "
+        f"{format_count(plan['tokens'])} tokens, {epochs:.1f} passes over the corpus, in "
+        f"{format_duration(plan['seconds'])}; {format_bytes(plan['memory'])} of memory. Nothing was trained.",
+        highlight=False,
+    )
