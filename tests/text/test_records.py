@@ -135,7 +135,8 @@ def test_columns_by_number_and_regardless_of_case(tmp_path: Path) -> None:
     assert read(tmp_path / "t.csv", ["text", "label", "2", "1"]) == [{"text": "d", "label": "b", "2": "c", "1": "a"}]
     said = fault(tmp_path / "t.csv", ["TEXT"])
     assert said.endswith("line 1, has the columns 'Text' and 'text', and 'TEXT' may mean each: write it as it is there")
-    assert "has no column '5' (there are: 'Text'" in fault(tmp_path / "t.csv", ["5"])
+    for number in ("0", "5", "0000000001", "9" * 30):
+        assert f"has no column '{number}' (there are: 'Text'" in fault(tmp_path / "t.csv", [number])
     (tmp_path / "t.jsonl").write_text('{"Text": "a"}\n{"TEXT": "b", "tExt": "c"}\n')
     assert read(tmp_path / "t.jsonl", ["text"], skip_bad=True) == [{"Text": "a", "text": "a"}]
     assert "line 2, has the keys 'TEXT' and 'tExt', and 'text' may mean each" in fault(tmp_path / "t.jsonl", ["text"])

@@ -10,6 +10,7 @@ import contextlib
 import itertools
 import json
 import os
+import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -114,14 +115,22 @@ class RecordReader:
         if format is not None and format not in FORMATS.values():
             known = ", ".join(dict.fromkeys(FORMATS.values()))
             raise RequestError(f"there is no format {format!r}: choose one of {known}")
-        self.path = Path(source) if isinstance(source, str | os.PathLike) else None
-        self.stream: IO[bytes] | None = source if hasattr(source, "read") and self.path is None else None
-        self.memory: Any = source if self.path is None and self.stream is None else None
-        if self.memory is not None and not isinstance(self.memory, Iterable):
+        self.path: Path | None = None
+        self.stream: IO[bytes] | None = None
+        self.memory: Any = None
+        self.format, self.compression = format, ""
+        if isinstance(source, str | os.PathLike):
+            self.path, default = Path(source), str(source)
+            told, self.compression = format_of(source)
+            self.format = format or told
+        elif hasattr(source, "read"):
+            self.stream, default = source, "the input"
+        elif isinstance(source, Iterable):
+            self.memory, default = source, f"the {type(source).__name__}"
+            self.format = "memory"
+        else:
             raise RequestError(f"a {type(source).__name__} is no table: give a path, a DataFrame or a list of records")
-        told, self.compression = ("memory", "") if self.path is None else format_of(self.path)
-        self.format = "memory" if self.memory is not None else format or (None if self.stream else told)
-        self.name = name or (str(source) if self.path else "the input" if self.stream else _name_memory(source))
+        self.name = name or default
         self.header, self.skip_bad, self.allow_nul = header, skip_bad, allow_nul
         self.max_record_bytes = max_record_bytes or MAX_RECORD_BYTES
         self.columns: list[str] | None = None
@@ -246,12 +255,11 @@ class RecordReader:
                 self.num_given += 1
                 yield item
         except DamagedError as error:
-            after = f" after {self.num_given:,} records" if self.num_given else ""
             if not self.num_given:
                 raise UnreadableFileError(f"{self.name} {error}: get the file again") from None
             if not self.skip_bad:
                 advice = "get the file again" + (_GO_ON if self.skip_bad is not None else "")
-                raise DataError(f"{self.name} {error}{after}: {advice}") from None
+                raise DataError(f"{self.name} {error} after {self.num_given:,} records: {advice}") from None
             self.num_skipped += 1
         except OSError as error:
             reason = error.strerror or error
@@ -311,7 +319,7 @@ class RecordReader:
             return names.index(column)
         if column in names:
             self.stop(location, f"has {names.count(column)} columns named {column!r}: rename all but one")
-        if column.isascii() and column.isdecimal() and 1 <= int(column[:9]) <= len(names):
+        if re.fullmatch("[0-9]{1,9}", column) and 1 <= int(column) <= len(names):
             return int(column) - 1
         near = [position for position, name in enumerate(names) if name.casefold() == column.casefold()]
         if len(near) == 1:
@@ -540,10 +548,6 @@ def quote(value: object) -> str:
         return repr(mend(value) if len(value) <= 60 else mend(value[:57]) + "...")
     names = {type(None): "nothing", dict: "an object", list: "a list", bool: str(value).lower()}
     return names.get(type(value), str(value)[:60])
-
-
-def _name_memory(source: object) -> str:
-    return f"the {type(source).__name__}"
 
 
 def _plain(value: Any) -> Any:
