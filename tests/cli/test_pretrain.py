@@ -90,6 +90,8 @@ def test_what_is_said_last_counts(finished: Path, small_corpus: Corpus, tmp_path
     assert told["model"]["num_layers"] == 2  # of the file
     told = effective("--config", finished / "run.json", "--model", "albert-mini", "--set", "train.steps=3")
     assert (told["train"]["steps"], told["train"]["seconds"], told["model"]["num_layers"]) == (3, None, 6)
+    for option in (("--rows-at-once", 2), ("--micro-batch", 2), ("--set", "train.rows_at_once=2")):
+        assert effective(*SMALL, *option)["train"]["micro_batch_size"] == 2
     told = effective(*SMALL, "--set", "model.initializer_range=0.01", "--set", "train.steps=3")
     assert (told["model"]["initializer_range"], told["train"]["seconds"]) == (0.01, None)
 

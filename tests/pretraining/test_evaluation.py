@@ -91,3 +91,11 @@ def test_a_model_that_knows_the_text_guesses_right(small_corpus: Corpus) -> None
     assert samples
     assert all(sample["guesses"][0] == [sample["answer"], 1.0] for sample in samples)
     assert evaluate_held_out(model, batches)["mlm_accuracy"] == 1.0
+
+
+def test_metrics_at_another_depth_are_those_of_a_shallower_model(small_corpus: Corpus) -> None:
+    deep, shallow = (Model(small_config(vocab_size=400, num_layers=layers), "pretraining").eval() for layers in (4, 2))
+    shallow.load_state_dict(deep.state_dict())
+    batches = held_out_batches(small_corpus, StreamConfig(length=32), 32)
+    assert evaluate_held_out(deep, batches, depth=2) == evaluate_held_out(shallow, batches)
+    assert evaluate_held_out(deep, batches) != evaluate_held_out(shallow, batches)

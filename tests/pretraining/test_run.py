@@ -6,6 +6,7 @@ import shutil
 import signal
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -16,7 +17,7 @@ from litebert.errors import FolderError, LitebertError, RequestError
 from litebert.folders import lock_folder
 from litebert.model.model import Model
 from litebert.pretraining.config import PretrainConfig
-from litebert.pretraining.job import count_frequencies
+from litebert.pretraining.job import Pretraining, count_frequencies
 from litebert.training.config import Stage
 from litebert.training.job import ProgressEvent
 from litebert.training.run_folder import RunFolder
@@ -314,3 +315,56 @@ def test_fewer_evaluations_from_now_on_still_score_the_end(small_corpus: Corpus,
     pretrain_here(small_corpus, out, tiny_run(evaluations=20), on_step=stop)
     pretrain_here(small_corpus, out, tiny_run(evaluations=2), resume=True)
     assert [entry["step"] for entry in entries(out, "evaluation")] == [*range(1, 11), 20]
+
+
+def takes(clock: Clock, method: Any, seconds: float) -> Any:
+    """A method that takes so long by the clock."""
+
+    def slow(*args: Any, **kwargs: Any) -> Any:
+        clock.now += seconds
+        return method(*args, **kwargs)
+
+    return slow
+
+
+def run_slowly(corpus: Corpus, out: Path, config: PretrainConfig, startup: float, evaluation: float) -> Clock:
+    """A run whose start, evaluations and checkpoints take their time; each step takes a second."""
+    clock = Clock(now=1000.0)
+    with (
+        mock.patch.object(Pretraining, "describe_run", takes(clock, Pretraining.describe_run, startup)),
+        mock.patch.object(Pretraining, "evaluate", takes(clock, Pretraining.evaluate, evaluation)),
+        mock.patch.object(Pretraining, "write_model", takes(clock, Pretraining.write_model, 1.0)),
+    ):
+        assert pretrain_here(corpus, out, config, clock=clock, on_step=clock.tick).status == "finished"
+    return clock
+
+
+@pytest.mark.parametrize(("evaluation", "most"), [(0.25, 20), (1.0, 5), (2.0, 2)])
+def test_a_time_budget_is_for_all_of_the_run(
+    small_corpus: Corpus, tmp_path: Path, evaluation: float, most: int
+) -> None:
+    config = tiny_run(seconds=100.0, evaluations=20, save_steps=None, keep=1)
+    clock = run_slowly(small_corpus, tmp_path / "run", config, startup=10.0, evaluation=evaluation)
+    assert 85.0 <= clock.now - 1000.0 <= 102.0  # a step and a checkpoint may begin just before the end
+    evaluations = entries(tmp_path / "run", "evaluation")
+    assert 2 <= len(evaluations) <= most
+    assert evaluations[-1]["progress"] == 1.0
+    assert entries(tmp_path / "run", "step")[-1]["learning_rate"] < 0.0005  # the schedule ends with the run
+
+
+def test_a_budget_that_is_too_short_still_trains(small_corpus: Corpus, tmp_path: Path) -> None:
+    config = tiny_run(seconds=8.0, save_steps=None)
+    run_slowly(small_corpus, tmp_path / "run", config, startup=30.0, evaluation=9.0)
+    assert len(entries(tmp_path / "run", "step")) >= 2
+    assert entries(tmp_path / "run", "evaluation")
+
+
+def test_a_stage_is_evaluated_at_its_depth_too(small_corpus: Corpus, tmp_path: Path) -> None:
+    config = tiny_run(steps=4, evaluations=4, stages=(Stage(until=0.5, depth=1), Stage()))
+    result = pretrain_here(small_corpus, tmp_path / "run", config)
+    found = entries(tmp_path / "run", "evaluation")
+    added = [{name for name in entry if name.startswith("stage_")} for entry in found]
+    names = {"stage_mlm_loss", "stage_mlm_accuracy", "stage_sop_loss", "stage_sop_accuracy"}
+    assert added == [names, names, set(), set()]
+    assert found[0]["stage_mlm_loss"] != found[0]["mlm_loss"]
+    assert not {name for name in result.metrics if name.startswith("stage_")}

@@ -2,9 +2,12 @@
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
 
 __all__ = ["Show", "showing_progress"]
 
@@ -40,24 +43,37 @@ def showing_progress(title: str, total: int | None, quiet: bool = False, fill: b
         )
         with Progress(*columns, console=Console(stderr=True)) as progress:
             task = progress.add_task(title, total=total, words="")
-            yield lambda done, words: progress.update(task, completed=done, words=words)
+            yield _bar(progress, task)
             if fill and total is not None:
                 progress.update(task, completed=total)
 
 
-def _lines(title: str, total: int | None) -> Show:
-    begun = last = time.monotonic()
-    first: int | None = None  # what was already done when this work began
+def _bar(progress: "Progress", task: "TaskID") -> Show:
+    has_begun = False
+
+    def show(done: int, words: str) -> None:
+        nonlocal has_begun
+        if not has_begun:  # what was done before this work began, and its start, say nothing about its speed
+            progress.reset(task, completed=done, words=words)
+            has_begun = True
+        progress.update(task, completed=done, words=words)
+
+    return show
+
+
+def _lines(title: str, total: int | None, clock: Callable[[], float] = time.monotonic) -> Show:
+    last = clock()
+    first: tuple[float, int] | None = None  # when this work first showed progress, and what was done by then
 
     def show(done: int, words: str) -> None:
         nonlocal last, first
-        now = time.monotonic()
-        first = done if first is None else first
+        now = clock()
+        first = (now, done) if first is None else first
         if now - last < _SECONDS_BETWEEN_LINES:
             return
-        last = now
+        last, (begun, before) = now, first
         share = f"{done / total:.0%} " if total else ""
-        left = f", {(now - begun) * (total - done) / (done - first):.0f} s left" if total and done > first else ""
+        left = f", {(now - begun) * (total - done) / (done - before):.0f} s left" if total and done > before else ""
         print(f"{title}: {share}{words}{left}", file=sys.stderr, flush=True)
 
     return show

@@ -7,7 +7,7 @@ made by trials at equal time on held-out text (`benchmarks/recipe.py`; docs/LOG.
 from litebert.config import ModelConfig
 from litebert.corpus.examples import Pairs
 from litebert.corpus.stream import StreamConfig
-from litebert.model.cost import training_memory
+from litebert.model.cost import forward_flops, training_memory
 from litebert.pretraining.config import PretrainConfig
 from litebert.training.config import Stage, TrainConfig
 from litebert.training.optim import OptimConfig, paper_recipe
@@ -19,6 +19,7 @@ BUDGET_LENGTH = 128
 _TOKENS = 2048  # of a step in a run on a budget
 _DEPTHS = (1, 2, 3, 6)  # of a model of six layers, a quarter of the time each
 _MOST_ACTIVATIONS = 2_000_000_000  # bytes that a micro-batch may keep for its backward pass
+_USUAL_RATE, _EVALUATION_SHARE = 1e11, 0.015  # operations per second of two cores, and what an evaluation may take
 _WORTH_COMPILING = 1800.0  # seconds of a run in which kernels that are a tenth faster repay being compiled
 
 
@@ -69,8 +70,18 @@ def budget_run(
             evaluations=20 if seconds is None else min(20, max(4, round(seconds / 30))),
         ),
         head_start=True,
-        held_out_rows=256 if seconds is None or seconds >= 600 else 128,  # what scoring costs stays below a twentieth
+        held_out_rows=_choose_held_out_rows(model, length, seconds),
     )
+
+
+def _choose_held_out_rows(model: ModelConfig, length: int, seconds: float | None) -> int:
+    """Rows of held-out text: few where time is short, so that one evaluation takes a small share of it."""
+    if seconds is None or seconds >= 600:
+        return 256
+    rows, cost = 128, forward_flops(model, length) * length / _USUAL_RATE
+    while rows > 32 and rows * cost > _EVALUATION_SHARE * seconds:
+        rows //= 2
+    return rows
 
 
 def _growing_stages(model: ModelConfig) -> tuple[Stage, ...]:
