@@ -153,7 +153,9 @@ def test_without_a_header_columns_have_numbers(tmp_path: Path) -> None:
     assert read(tmp_path / "t.tsv", ["2"], header=False) == [{"2": "1"}, {"2": "2"}]
     assert [location for location, _ in RecordReader(tmp_path / "t.tsv", header=False)] == ["line 1", "line 2"]
     said = fault(tmp_path / "t.tsv", ["text"], header=False)
-    assert said.endswith("line 1, has no column 'text': without a header, columns are named 1 to 2")
+    assert said.endswith(
+        "line 1, has no column 'text': without a header, columns are named 1 to 2, so name one of these"
+    )
     assert "say --no-header and number the columns" in fault(tmp_path / "t.tsv", ["text"])
     (tmp_path / "t.tsv").write_bytes(b"\xff\t1\nb\t2\n")  # without a header, the first line is a record like others
     assert read(tmp_path / "t.tsv", header=False, skip_bad=True) == [{"1": "b", "2": "2"}]
@@ -271,7 +273,9 @@ def test_datasets() -> None:
     expected = [{"text": "a", "label": "good", "tags": ["O", "B"]}, {"text": "b", "label": None, "tags": []}]
     assert read(dataset) == expected
     assert read(dataset.to_iterable_dataset(), ["label"]) == [{"label": "good"}, {"label": None}]
-    assert fault(dataset, ["stars"]).startswith("the Dataset, its header, has no column 'stars'")
+    said = fault(dataset, ["stars"])
+    assert said.startswith("the Dataset, its header, has no column 'stars'")
+    assert said.endswith(": name one that is there")
 
 
 def test_lists_of_dictionaries() -> None:

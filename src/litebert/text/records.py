@@ -331,12 +331,15 @@ class RecordReader:
 
     def _miss_column(self, names: Sequence[str], columns: Sequence[str], location: str) -> NoReturn:
         wanted = " or ".join(map(repr, columns))
-        if not self.header and self.format in ("csv", "tsv"):
-            self.stop(location, f"has no column {wanted}: without a header, columns are named 1 to {len(names)}")
+        is_table = self.format in ("csv", "tsv")
+        if is_table and not self.header:
+            numbers = f"columns are named 1 to {len(names)}"
+            self.stop(location, f"has no column {wanted}: without a header, {numbers}, so name one of these")
         there = ", ".join(map(quote, names[:30])) or "none"
-        advice = self._explain_separator(names[0]) if len(names) == 1 else ""
+        advice = self._explain_separator(names[0]) if is_table and len(names) == 1 else ""
         if not advice:
-            advice = "name one that is there, or give the file a header (or say --no-header and number the columns)"
+            advice = "name one that is there"
+            advice += ", or give the file a header (or say --no-header and number the columns)" if is_table else ""
         self.stop(location, f"has no column {wanted} (there are: {there}): {advice}")
 
     def _choose(
