@@ -212,7 +212,7 @@ def _mark_stages(axes: Axes, steps: Sequence[Row], across: str, unit: float = 1.
     for number, (position, shape) in enumerate(stages):
         if number:
             axes.axvline(position, color=_INK, alpha=0.3, linewidth=0.8)
-        begin = max(position, left)
+        begin = max(position, left) if number else left  # the first stage began before its first recorded step
         if begin >= free_from:
             axes.text(begin, 1.015, shape, transform=axes.get_xaxis_transform(), fontsize=8.5)
             free_from = begin + (0.02 + 0.018 * len(shape)) * (right - left)
