@@ -66,7 +66,7 @@ NAMES_THAT_SAY_NOTHING = {"utils", "util", "common", "helpers", "helper", "misc"
 KINDS_OF_TASK = {"classification", "multi-label", "regression", "tagging", "questions", "choice", "similarity"}
 
 # What the house still has too much of. These numbers may fall, and never rise.
-MOST_BRANCHES_ON_KIND = 126
+MOST_BRANCHES_ON_KIND = 90
 MOST_MODULES_THAT_SPELL_RUN_JSON = 1
 
 
@@ -201,7 +201,7 @@ if kind == "parquet" or task.kind == other.kind or label == "choice": pass
 
 
 def test_one_module_knows_the_names_in_a_run_folder() -> None:
-    """Who wants to know what a run says asks training/run_folder.py; nobody else spells "run.json" (docstrings may)."""
+    """Who wants to know what a run says asks training/run_folder.py. One module spells "run.json" (docstrings may)."""
     found = []
     for name, tree in modules().items():
         sentences = {it.value for it in ast.walk(tree) if isinstance(it, ast.Expr)}
