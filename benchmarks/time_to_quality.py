@@ -174,7 +174,7 @@ def score_all(names: list[str], corpus: Corpus, folder: Path) -> dict[str, list[
             curves[name].append(point)
             print(name, {key: round(value, 4) for key, value in point.items()}, flush=True)
     guessers = Guessers.count(corpus)
-    counted = {"words": guessers.score(ngrams), "tokens": guessers.score(tokens)}
+    counted = {"words": guessers.evaluate(ngrams), "tokens": guessers.evaluate(tokens)}
     both = ("unigram", "copying")
     curves["guessers"] = [{f"{key}_{kind}": getattr(counted[key], kind) for key in counted for kind in both}]
     return curves

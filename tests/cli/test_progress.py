@@ -29,7 +29,7 @@ def test_lines_count_from_where_a_run_goes_on(capsys: pytest.CaptureFixture[str]
 def test_a_bar_counts_from_where_a_run_goes_on() -> None:
     clock = Clock()
     with Progress(get_time=clock, disable=True) as progress:
-        task = progress.add_task("pretraining", total=1000, words="")
+        task = progress.add_task("pretraining", total=1000, message="")
         show = _bar(progress, task)
         clock.now = 100.0
         show(500, "step 50")

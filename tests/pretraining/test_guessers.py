@@ -16,7 +16,7 @@ from litebert.corpus.masking import piece_table
 from litebert.corpus.shards import Shard
 from litebert.corpus.stream import BatchStream, StreamConfig
 from litebert.errors import RequestError
-from litebert.pretraining.guessers import Guessers, Scores
+from litebert.pretraining.guessers import GuesserMetrics, Guessers
 from litebert.text.tokenizer import Tokenizer
 
 Documents = list[list[int]]
@@ -60,7 +60,7 @@ def find_guess(guessers: Guessers, row: list[int], position: int, sequences: lis
     """What the n-gram guesser says: the one label with which it is right."""
     numbers = None if sequences is None else [sequences]
     right = [
-        label for label in range(400) if guessers.score([ask([row], [[position]], [[label]], numbers)]).ngram == 1.0
+        label for label in range(400) if guessers.evaluate([ask([row], [[position]], [[label]], numbers)]).ngram == 1.0
     ]
     assert len(right) == 1
     return right[0]
@@ -81,10 +81,10 @@ def test_both_neighbours_decide_and_the_rest_is_counted(small_tokenizer: Tokeniz
     batch = ask(rows, [[1], [1], [1], [1]], [[x], [y], [z], [x]])
     guessers = Guessers.count(corpus)
     # a is the most frequent: 6 times.
-    assert guessers.score([batch]) == Scores(4, 0.0, 1.0, 1.0)
+    assert guessers.evaluate([batch]) == GuesserMetrics(4, 0.0, 1.0, 1.0)
     wrong = ask(rows, [[1], [1], [1], [1]], [[y], [y], [a], [a]])
-    assert guessers.score([wrong]) == Scores(4, 0.5, 0.25, 0.25)
-    assert guessers.score(iter([batch, wrong, batch])) == Scores(12, 2 / 12, 9 / 12, 9 / 12)
+    assert guessers.evaluate([wrong]) == GuesserMetrics(4, 0.5, 0.25, 0.25)
+    assert guessers.evaluate(iter([batch, wrong, batch])) == GuesserMetrics(12, 2 / 12, 9 / 12, 9 / 12)
 
 
 def test_backing_off(small_tokenizer: Tokenizer, ids: list[int]) -> None:
@@ -121,8 +121,8 @@ def test_special_tokens_are_never_said_and_never_a_context(small_tokenizer: Toke
     guessers = Guessers.count(make_corpus(small_tokenizer, texts))
     assert find_guess(guessers, [a, mask, b], 1) == x
     assert find_guess(guessers, [mask, mask, mask], 1) == b  # 14 times; a 11, [UNK] more
-    assert guessers.score([ask([[mask]], [[0]], [[b]])]).unigram == 1.0
-    assert guessers.score([ask([[mask]], [[0]], [[unknown]])]).unigram == 0.0
+    assert guessers.evaluate([ask([[mask]], [[0]], [[b]])]).unigram == 1.0
+    assert guessers.evaluate([ask([[mask]], [[0]], [[unknown]])]).unigram == 0.0
     for special in (unknown, mask, sep):  # y is what was seen beside [UNK]
         assert find_guess(guessers, [special, mask, special], 1) == b
     assert find_guess(guessers, [b, mask, mask], 1) == b  # [UNK] parts b and x
@@ -139,7 +139,7 @@ def test_a_word_that_is_shown_can_be_copied(small_tokenizer: Tokenizer, ids: lis
     a, b, x, y = ids[:4]
     guessers = Guessers.count(make_corpus(small_tokenizer, [[a, x, b]] * 2 + [[a, y, b]]))
     rows = [[a, small_tokenizer.mask_id, b], [a, y, b], [a, x, b]]
-    scores = guessers.score([ask(rows, [[1], [1], [1]], [[x], [y], [y]])])
+    scores = guessers.evaluate([ask(rows, [[1], [1], [1]], [[x], [y], [y]])])
     assert (scores.ngram, scores.copying) == (1 / 3, 2 / 3)
 
 
@@ -155,8 +155,8 @@ def test_neighbours_beyond_a_border_are_not_used(small_tokenizer: Tokenizer, ids
     assert find_guess(guessers, [mask, a, b, c], 0) == frequent  # not round the edge of the row
     assert find_guess(guessers, [c, mask, b, mask], 3) == c  # after b, and no c on the right
     unpacked = ask([[c, mask, x, y]], [[1]], [[y]], mask=[[1, 1, 0, 0]])
-    assert guessers.score([unpacked]).ngram == 1.0
-    assert guessers.score([replace(unpacked, attention_mask=torch.tensor([[0, 1, 0, 0]]))]).ngram == 0.0
+    assert guessers.evaluate([unpacked]).ngram == 1.0
+    assert guessers.evaluate([replace(unpacked, attention_mask=torch.tensor([[0, 1, 0, 0]]))]).ngram == 0.0
 
 
 def test_counting_crosses_sentences_but_not_documents(small_tokenizer: Tokenizer, ids: list[int]) -> None:
@@ -231,8 +231,8 @@ def test_every_guess_is_that_of_plain_python(small_tokenizer: Tokenizer, ids: li
         [slow.guess(row, sequences, place) for place in places]
         for row, sequences, places in zip(rows, numbers, positions, strict=True)
     ]
-    scores = Guessers.count(make_corpus(tokenizer, *shards)).score([ask(rows, positions, guesses, numbers)])
-    assert scores.num_words == sum(map(len, positions))
+    scores = Guessers.count(make_corpus(tokenizer, *shards)).evaluate([ask(rows, positions, guesses, numbers)])
+    assert scores.num_masked == sum(map(len, positions))
     assert scores.ngram == 1.0
     assert 0 < scores.unigram < 1.0  # the guesses differ
 
@@ -247,11 +247,11 @@ def test_guessing_what_a_stream_holds_out(small_corpus: Corpus) -> None:
         batches = list(BatchStream(small_corpus, StreamConfig(length=64, packing=packing), HELD_OUT).epoch(16))
         labels = torch.cat([batch.token_labels().flatten() for batch in batches])
         labels = labels[labels != NO_LABEL]
-        scores = Guessers.count(small_corpus).score(batches)
-        assert scores.num_words == len(labels)
+        scores = Guessers.count(small_corpus).evaluate(batches)
+        assert scores.num_masked == len(labels)
         assert scores.unigram == int((labels == frequent).sum()) / len(labels)
         assert scores.ngram > scores.unigram > 0
-        assert Guessers.count(small_corpus).score(batches) == scores
+        assert Guessers.count(small_corpus).evaluate(batches) == scores
         found.append(scores)
     assert found[0] == found[1]
 
@@ -267,7 +267,7 @@ def test_nothing_to_count_and_nothing_to_guess(small_tokenizer: Tokenizer, ids: 
     guessers = Guessers.count(corpus)
     for batches in ([], [Batch(torch.tensor([ids]))], [ask([ids], [[-1]], [[NO_LABEL]])]):
         with pytest.raises(RequestError, match="no masked word"):
-            guessers.score(batches)
+            guessers.evaluate(batches)
 
 
 def test_a_corpus_of_single_tokens_leaves_the_most_frequent_one(small_tokenizer: Tokenizer, ids: list[int]) -> None:

@@ -1,4 +1,4 @@
-"""One process or two, all rows at once or in pieces: the same rows in the same order, the same losses."""
+"""One process or two, whole batches or micro-batches: the same rows in the same order, the same losses."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""How long, in which stages, in how many pieces: settings that fit together, and those that are refused."""
+"""How long, in which stages, in how many micro-batches: settings that fit together, and those that are refused."""
 
 import pytest
 from hypothesis import given
@@ -52,11 +52,11 @@ def test_a_stage_may_have_its_own_batch() -> None:
 def test_micro_batches_are_equal_fit_and_are_as_few_as_can_be(
     share: int, num_ranks: int, micro_batch_size: int | None
 ) -> None:
-    pieces = num_micro_batches(share * num_ranks, num_ranks, micro_batch_size)
+    count = num_micro_batches(share * num_ranks, num_ranks, micro_batch_size)
     limit = micro_batch_size or share
-    assert share % pieces == 0
-    assert share // pieces <= limit
-    assert not any(share % fewer == 0 and share // fewer <= limit for fewer in range(1, pieces))
+    assert share % count == 0
+    assert share // count <= limit
+    assert not any(share % fewer == 0 and share // fewer <= limit for fewer in range(1, count))
 
 
 def test_a_batch_that_cannot_be_shared_is_refused() -> None:

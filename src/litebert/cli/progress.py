@@ -15,9 +15,9 @@ _SECONDS_BETWEEN_LINES = 10.0
 
 
 class Show(Protocol):
-    """Takes how much is done, of a total that was given before, and some words about it."""
+    """Takes how much is done, of a total that was given before, and a message about it."""
 
-    def __call__(self, done: int, words: str) -> None:
+    def __call__(self, done: int, message: str) -> None:
         """Show it."""
 
 
@@ -25,7 +25,7 @@ class Show(Protocol):
 def showing_progress(title: str, total: int | None, quiet: bool = False, fill: bool = True) -> Iterator[Show]:
     """Show progress while the block runs; a bar is filled at its end, unless the block may end early."""
     if quiet:
-        yield lambda done, words: None
+        yield lambda done, message: None
     elif not sys.stderr.isatty():
         yield _lines(title, total)
     else:
@@ -36,13 +36,13 @@ def showing_progress(title: str, total: int | None, quiet: bool = False, fill: b
             TextColumn("{task.description}"),
             BarColumn(),
             TextColumn("{task.percentage:>3.0f} %"),
-            TextColumn("{task.fields[words]}"),
+            TextColumn("{task.fields[message]}"),
             TimeElapsedColumn(),
             TextColumn("ETA"),
             TimeRemainingColumn(),
         )
         with Progress(*columns, console=Console(stderr=True)) as progress:
-            task = progress.add_task(title, total=total, words="")
+            task = progress.add_task(title, total=total, message="")
             yield _bar(progress, task)
             if fill and total is not None:
                 progress.update(task, completed=total)
@@ -51,12 +51,12 @@ def showing_progress(title: str, total: int | None, quiet: bool = False, fill: b
 def _bar(progress: "Progress", task: "TaskID") -> Show:
     has_begun = False
 
-    def show(done: int, words: str) -> None:
+    def show(done: int, message: str) -> None:
         nonlocal has_begun
         if not has_begun:  # what was done before this work began, and its start, say nothing about its speed
-            progress.reset(task, completed=done, words=words)
+            progress.reset(task, completed=done, message=message)
             has_begun = True
-        progress.update(task, completed=done, words=words)
+        progress.update(task, completed=done, message=message)
 
     return show
 
@@ -65,7 +65,7 @@ def _lines(title: str, total: int | None, clock: Callable[[], float] = time.mono
     last = clock()
     first: tuple[float, int] | None = None  # when this work first showed progress, and what was done by then
 
-    def show(done: int, words: str) -> None:
+    def show(done: int, message: str) -> None:
         nonlocal last, first
         now = clock()
         first = (now, done) if first is None else first
@@ -74,6 +74,6 @@ def _lines(title: str, total: int | None, clock: Callable[[], float] = time.mono
         last, (begun, before) = now, first
         share = f"{done / total:.0%} " if total else ""
         left = f", {(now - begun) * (total - done) / (done - before):.0f} s left" if total and done > before else ""
-        print(f"{title}: {share}{words}{left}", file=sys.stderr, flush=True)
+        print(f"{title}: {share}{message}{left}", file=sys.stderr, flush=True)
 
     return show

@@ -19,7 +19,7 @@ class PretrainConfig(RunConfig):
     begin_from: str | None = None
     """A model folder or hub name whose weights to begin with."""
     held_out_rows: int = 256
-    """Rows of held-out text that an evaluation scores."""
+    """Rows of held-out text that an evaluation looks at."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> "PretrainConfig":
@@ -37,5 +37,5 @@ class PretrainConfig(RunConfig):
 
     @property
     def head(self) -> Head:
-        """What stands on the encoder: words alone, or words and the sentence task."""
+        """The head: masked tokens alone, or masked tokens and the sentence task."""
         return "masked-lm" if self.stream.pairs == "none" else "pretraining"

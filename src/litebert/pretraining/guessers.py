@@ -17,7 +17,7 @@ from litebert.corpus.masking import piece_table
 from litebert.corpus.shards import Shard
 from litebert.errors import RequestError
 
-__all__ = ["Guessers", "Scores"]
+__all__ = ["GuesserMetrics", "Guessers"]
 
 Integers = NDArray[np.int64]
 _NONE = -1  # stands for a token that is not ordinary or lies beyond a border, and for a context that was never seen
@@ -25,10 +25,10 @@ _MOST_IDS = 1 << 21  # three of them go into 63 bits
 
 
 @dataclass(frozen=True)
-class Scores:
+class GuesserMetrics:
     """The share of the masked words that each guesser gets right."""
 
-    num_words: int
+    num_masked: int
     unigram: float
     ngram: float
     copying: float
@@ -78,27 +78,27 @@ class Guessers:
             raise RequestError(f"there is no text to count in {corpus.folder}: prepare more, or raise max_tokens")
         return cls(text, num_ids, corpus.tokenizer.mask_id)
 
-    def score(self, batches: Iterable[Batch]) -> Scores:
+    def evaluate(self, batches: Iterable[Batch]) -> GuesserMetrics:
         """Guess the masked words of batches, packed or not, from what a model is shown of them.
 
         Of the words that are asked for, one in ten stands there as itself and one in ten is replaced at random. A model
         learns to trust what is shown, which brings some 7 points; `copying` does the same, and is what to compare with.
         """
-        num_words = num_unigram = num_ngram = num_copying = 0
+        num_masked = num_unigram = num_ngram = num_copying = 0
         for batch in batches:
             if batch.masked_positions is None or batch.masked_labels is None:
                 continue
             rows, places = np.nonzero(batch.masked_positions.cpu().numpy() >= 0)
             columns = batch.masked_positions.cpu().numpy()[rows, places]
             labels = batch.masked_labels.cpu().numpy()[rows, places]
-            num_words += labels.size
+            num_masked += labels.size
             num_unigram += int((labels == self._unigram).sum())
             guesses, shown = self._guess(batch, rows, columns), batch.input_ids.cpu().numpy()[rows, columns]
             num_ngram += int((labels == guesses).sum())
             num_copying += int((labels == np.where(shown == self._mask_id, guesses, shown)).sum())
-        if not num_words:
+        if not num_masked:
             raise RequestError("the batches hold no masked word: take a longer text, or a higher mask_rate")
-        return Scores(num_words, *(hits / num_words for hits in (num_unigram, num_ngram, num_copying)))
+        return GuesserMetrics(num_masked, *(hits / num_masked for hits in (num_unigram, num_ngram, num_copying)))
 
     def _guess(self, batch: Batch, rows: Integers, columns: Integers) -> Integers:
         """What the n-gram guesser says at these places."""

@@ -82,7 +82,7 @@ class Pretraining:
         """The corpus, and what counting alone gets right on the text that the run is evaluated on."""
         corpus, config = self.corpus, self.config
         batches = held_out_batches(corpus, config.stream, config.held_out_rows)
-        found = Guessers.count(corpus, _COUNTED_TOKENS).score(batches)
+        found = Guessers.count(corpus, _COUNTED_TOKENS).evaluate(batches)
         return {
             "corpus": {
                 "folder": str(corpus.folder),
@@ -90,7 +90,7 @@ class Pretraining:
                 "held_out_tokens": corpus.num_tokens(HELD_OUT),
                 "sha256": self.data["corpus"],
             },
-            "baselines": {"num_masked": found.num_words, "unigram": found.unigram, "ngram": found.copying},
+            "baselines": {"num_masked": found.num_masked, "unigram": found.unigram, "ngram": found.copying},
         }
 
     def setup(self, world: World, config: PretrainConfig, fresh: bool, on_message: OnMessage) -> None:

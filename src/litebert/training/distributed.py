@@ -74,8 +74,8 @@ def join_world() -> Iterator[World]:
     if not cuda:
         torch.set_num_threads(max(1, num_cores() // int(os.environ.get("LOCAL_WORLD_SIZE", 1))))
     store, rank, size = next(rendezvous("env://", timeout=_TIMEOUT))
-    # torchrun may keep its store over a restart: without a name of its own, a process would find the addresses of the
-    # dead ones there, and knock at doors that nobody opens.
+    # torchrun may keep its store over a restart. Each attempt has a name of its own in it: otherwise a process would
+    # find the addresses of dead processes there, and wait for them.
     attempt = PrefixStore(f"attempt-{os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}", store)
     backend = "nccl" if cuda else "gloo"
     dist.init_process_group(backend, store=attempt, rank=rank, world_size=size, timeout=_TIMEOUT)
@@ -109,7 +109,7 @@ def spread(model: Model, world: World, parallel: Parallel, depth_varies: bool = 
 
 @contextlib.contextmanager
 def accumulating(model: nn.Module, more_to_come: bool) -> Iterator[None]:
-    """Leave gradients unshared among processes while more pieces of the same step are to come."""
+    """Leave gradients unshared among processes while more micro-batches of the same step are to come."""
     if isinstance(model, DistributedDataParallel) and more_to_come:
         with model.no_sync():
             yield
