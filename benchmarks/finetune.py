@@ -1,15 +1,16 @@
-"""Fine-tuning speed: tokens of real text per second, litebert's loop against transformers' `Trainer`.
+"""Fine-tuning: speed and what is learnt, litebert's loop against transformers' `Trainer`.
 
-The same encoder, the same texts and labels, the same batch size, in processes that take turns of half a minute. The
-peer runs twice: as it comes (batches in random order, padded to their longest text) and with texts grouped by length.
-Padding does not count as text. Name tables with the columns text and label, such as sentences of SST-2 and reviews of
-IMDB:
+The same encoder, texts, labels, batch size, rate, schedule and number of steps, in processes that take turns. The peer
+runs twice: as it comes (batches at random, padded to their longest text) and with texts grouped by length, which is
+faster and learns less wherever length tells the label. Each is measured on the same development examples at its end.
+Padding does not count as text. Name tables with the columns text and label:
 
-    python benchmarks/finetune.py --model my-run/model --texts sst-2.jsonl imdb.jsonl --minutes 4
+    python benchmarks/finetune.py --model MiniLM --texts sst-2.jsonl imdb.jsonl --steps 400 --seeds 3
 """
 
 import argparse
 import json
+import statistics
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -18,78 +19,91 @@ import numpy as np
 
 from harness import Turns, machine, name_contestants, record, take_turns
 from litebert.runtime import prepare_process
-from litebert.tasks.finetune import configure, finetune, measure_volume, open_encoder
+from litebert.tasks.config import configure, measure_volume
+from litebert.tasks.finetune import finetune, open_encoder
 from litebert.tasks.readers.sources import OwnData, read_own
-from litebert.training.job import ProgressEvent
+from litebert.tasks.task import Dataset
 
 OURS, PLAIN, GROUPED = "litebert", "transformers", "transformers, grouped by length"
-BATCH, LENGTH, RATE = 32, 512, 1e-4
-WARM_UP = 60.0  # seconds that are not counted: ours compiles its kernels in them
-
-
-class OutOfTimeError(Exception):
-    """Time is over."""
+BATCH, LENGTH, RATE = 32, 512, 5e-5
+WARM_UP = 20  # steps that are not counted
+MOST_DEV = 1000
 
 
 class Counter:
     """Tokens and seconds from the end of the warm-up on, in this process's turns."""
 
-    def __init__(self, seconds: float) -> None:
-        self.turns, self.seconds = Turns(), seconds
-        self.begun = self.turns.clock()
-        self.first: tuple[float, int] | None = None
-        self.last = (0.0, 0)
+    def __init__(self) -> None:
+        self.turns = Turns()
+        self.first = self.last = (0.0, 0)
         self.steps = 0
 
-    def step(self, tokens: int) -> bool:
-        """Note how many tokens have been learnt from so far; say whether there is time for more."""
+    def step(self, tokens: int) -> None:
+        """Note how many tokens have been learnt from so far."""
         self.turns.check()
-        self.last = (self.turns.clock() - self.begun, tokens)
+        self.last = (self.turns.clock(), tokens)
         self.steps += 1
-        if self.first is None and self.last[0] >= WARM_UP:
+        if self.steps == WARM_UP:
             self.first = self.last
-        return self.last[0] < self.seconds
 
-    def write(self, folder: Path) -> None:
+    def write(self, folder: Path, accuracy: float) -> None:
         """Leave the figures in a folder."""
-        assert self.first is not None, "no step ended after the warm-up: give it more minutes"
         rate = (self.last[1] - self.first[1]) / (self.last[0] - self.first[0])
-        (folder / "result.json").write_text(json.dumps({"rate": rate, "steps": self.steps}), encoding="utf-8")
+        result = {"rate": rate, "steps": self.steps, "accuracy": accuracy}
+        (folder / "result.json").write_text(json.dumps(result), encoding="utf-8")
 
 
-def run_ours(model: str, texts: Path, folder: Path, seconds: float) -> None:
-    """`litebert finetune`, with its checkpoints, without development examples, as the peer."""
+def read_texts(texts: Path) -> Dataset:
+    """The table, with at most so many development examples."""
     data = read_own(OwnData(texts))
-    data = type(data)(data.task, {"train": data.splits["train"]})
-    shape, tokenizer, place = open_encoder(model)
+    return Dataset(data.task, {"train": data.splits["train"], "dev": data.splits["dev"][:MOST_DEV]})
+
+
+def run_ours(model: str, texts: Path, folder: Path, steps: int, seed: int) -> None:
+    """`litebert finetune` with its checkpoints; development examples are measured at the end alone, as the peer's."""
+    data = read_texts(texts)
+    shape, tokenizer, location = open_encoder(model)
     volume = measure_volume(data.task, data.splits["train"], tokenizer, LENGTH)
-    config = configure(data.task, volume, shape, place, epochs=1000, batch_size=BATCH, lr=RATE, max_length=LENGTH)
-    counter = Counter(seconds)
-
-    def on_step(event: ProgressEvent) -> None:
-        if not counter.step(event.tokens):
-            raise OutOfTimeError
-
-    try:
-        finetune(data, folder / "run", config, tokenizer, on_step=on_step, clock=counter.turns.clock)
-    except OutOfTimeError:
-        counter.write(folder)
-
-
-def run_transformers(model: str, texts: Path, folder: Path, seconds: float, grouped: bool) -> None:
-    """`Trainer` with its defaults but for batch size, learning rate and what would write to disk."""
-    import transformers
-    from datasets import Dataset
-
-    data = read_own(OwnData(texts))
-    labels = {name: place for place, name in enumerate(data.task.labels)}
-    tokenizer = transformers.AutoTokenizer.from_pretrained(model)
-    rows = [{"text": example.text, "label": labels[str(example.label)]} for example in data.splits["train"]]
-    encoded = Dataset.from_list(rows).map(
-        lambda row: tokenizer(row["text"], truncation=True, max_length=LENGTH), batched=True, remove_columns=["text"]
+    length = min(LENGTH, shape.max_positions)
+    config = configure(
+        data.task, volume, shape, location, steps=steps, batch_size=BATCH, lr=RATE, max_length=length, seed=seed
     )
-    network = transformers.AutoModelForSequenceClassification.from_pretrained(model, num_labels=len(labels))
-    counter = Counter(seconds)
+    train = config.train.model_copy(update={"evaluations": 1, "compiled": False})
+    counter = Counter()
+    result = finetune(
+        data,
+        folder / "run",
+        config.model_copy(update={"train": train}),
+        tokenizer,
+        on_step=lambda event: counter.step(event.tokens),
+        clock=counter.turns.clock,
+    )
+    counter.write(folder, result.metrics["accuracy"])
+
+
+def run_transformers(model: str, texts: Path, folder: Path, steps: int, seed: int, grouped: bool) -> None:
+    """`Trainer` with its defaults but for batch size, rate, warm-up, dropout and what would write to disk."""
+    import torch
+    import transformers
+    from datasets import Dataset as Table
+
+    data = read_texts(texts)
+    labels = {name: index for index, name in enumerate(data.task.labels)}
+    tokenizer = transformers.AutoTokenizer.from_pretrained(model)
+    settings = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "classifier_dropout": 0.1}
+    length = min(LENGTH, transformers.AutoConfig.from_pretrained(model).max_position_embeddings)
+
+    def encode(split: str) -> Any:
+        rows = [{"text": example.text, "label": labels[str(example.label)]} for example in data.splits[split]]
+        return Table.from_list(rows).map(
+            lambda row: tokenizer(row["text"], truncation=True, max_length=length),
+            batched=True,
+            remove_columns=["text"],
+        )
+
+    torch.manual_seed(seed)
+    network = transformers.AutoModelForSequenceClassification.from_pretrained(model, num_labels=len(labels), **settings)
+    counter = Counter()
     tokens = 0
 
     class Collator(transformers.DataCollatorWithPadding):
@@ -100,14 +114,16 @@ def run_transformers(model: str, texts: Path, folder: Path, seconds: float, grou
 
     class Watch(transformers.TrainerCallback):
         def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> Any:
-            control.should_training_stop = not counter.step(tokens)
+            counter.step(tokens)
             return control
 
     arguments = transformers.TrainingArguments(
         output_dir=str(folder / "peer"),
         per_device_train_batch_size=BATCH,
         learning_rate=RATE,
-        num_train_epochs=1000,
+        warmup_steps=round(0.1 * steps),
+        max_steps=steps,
+        seed=seed,
         save_strategy="no",
         logging_strategy="no",
         report_to=[],
@@ -115,10 +131,12 @@ def run_transformers(model: str, texts: Path, folder: Path, seconds: float, grou
         use_cpu=True,
         **({"train_sampling_strategy": "group_by_length"} if grouped else {}),
     )
-    transformers.Trainer(
-        network, arguments, Collator(tokenizer), encoded, processing_class=tokenizer, callbacks=[Watch()]
-    ).train()
-    counter.write(folder)
+    trainer = transformers.Trainer(
+        network, arguments, Collator(tokenizer), encode("train"), processing_class=tokenizer, callbacks=[Watch()]
+    )
+    trainer.train()
+    found = trainer.predict(encode("dev"))
+    counter.write(folder, float((found.predictions.argmax(-1) == found.label_ids).mean()))
 
 
 def describe(texts: Path, model: str) -> dict[str, float]:
@@ -131,18 +149,19 @@ def describe(texts: Path, model: str) -> dict[str, float]:
 
 
 def render(results: dict[str, dict[str, Any]]) -> str:
-    """A table: tokens per second, and how many times the peer's."""
+    """A table: tokens per second, how many times the peer's, and the accuracy of each."""
     lines = [
-        "| texts | mean tokens | litebert | transformers | grouped by length | ratio | ratio, grouped |",
-        "|-" * 7 + "|",
+        "| texts | mean tokens | | tokens/s | litebert is | accuracy, mean (lowest to highest) |",
+        "|-" * 6 + "|",
     ]
     for name, result in results.items():
-        rates = {contestant: result["rates"][contestant] for contestant in (OURS, PLAIN, GROUPED)}
-        ratios = [rates[OURS] / rates[peer] for peer in (PLAIN, GROUPED)]
-        lines.append(
-            f"| {name} | {result['lengths']['mean']:.0f} | {rates[OURS]:,.0f} tokens/s | {rates[PLAIN]:,.0f} "
-            f"| {rates[GROUPED]:,.0f} | {ratios[0]:.2f} × | {ratios[1]:.2f} × |"
-        )
+        rates = {contestant: statistics.median(result["rates"][contestant]) for contestant in (OURS, PLAIN, GROUPED)}
+        for contestant, rate in rates.items():
+            ratio = "" if contestant == OURS else f"{rates[OURS] / rate:.2f} ×"
+            found = [100 * value for value in result["accuracies"][contestant]]
+            spread = f"{statistics.fmean(found):.1f} % ({min(found):.1f} to {max(found):.1f})"
+            mean = f"{result['lengths']['mean']:.0f}"
+            lines.append(f"| {name} | {mean} | {contestant} | {rate:,.0f} | {ratio} | {spread} |")
     return "\n".join(lines)
 
 
@@ -150,35 +169,47 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", required=True, help="a model folder with an encoder and its tokenizer")
     parser.add_argument("--texts", type=Path, nargs="+", help="tables with the columns text and label")
-    parser.add_argument("--minutes", type=float, default=4.0, help="of each contestant, for each table")
+    parser.add_argument("--steps", type=int, default=400, help="of each contestant, for each table and seed")
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--contestant", help=argparse.SUPPRESS)
     parser.add_argument("--corpus", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--minutes", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.contestant:
         prepare_process()
-        seconds = 60 * options.minutes
+        arguments = (options.model, options.corpus, options.folder, options.steps, options.seed)
         if options.contestant == OURS:
-            run_ours(options.model, options.corpus, options.folder, seconds)
+            run_ours(*arguments)
         else:
-            grouped = options.contestant == GROUPED
-            run_transformers(options.model, options.corpus, options.folder, seconds, grouped)
+            run_transformers(*arguments, options.contestant == GROUPED)
         return
     results: dict[str, dict[str, Any]] = {}
-    minutes = options.minutes
+    names = [OURS, PLAIN, GROUPED]
     for texts in options.texts:
-        with tempfile.TemporaryDirectory() as scratch:
-            names, folder = [OURS, PLAIN, GROUPED], Path(scratch)
-            commands = name_contestants(__file__, names, texts.resolve(), folder, lambda _: minutes)
-            take_turns({name: [*command, "--model", options.model] for name, command in commands.items()})
-            rates = {
-                name: json.loads((folder / name / "result.json").read_text(encoding="utf-8"))["rate"] for name in names
-            }
-        results[texts.name.partition(".")[0]] = {"rates": rates, "lengths": describe(texts, options.model)}
+        found: dict[str, list[dict[str, float]]] = {name: [] for name in names}
+        for seed in range(options.seeds):
+            with tempfile.TemporaryDirectory() as scratch:
+                folder = Path(scratch)
+                commands = name_contestants(__file__, names, texts.resolve(), folder, lambda _: 0)
+                more = ["--model", options.model, "--steps", str(options.steps), "--seed", str(seed)]
+                take_turns({name: [*command, *more] for name, command in commands.items()})
+                for name in names:
+                    found[name].append(json.loads((folder / name / "result.json").read_text(encoding="utf-8")))
+        results[texts.name.partition(".")[0]] = {
+            "rates": {name: [one["rate"] for one in found[name]] for name in names},
+            "accuracies": {name: [one["accuracy"] for one in found[name]] for name in names},
+            "lengths": describe(texts, options.model),
+        }
         print(render(results))
     table = render(results)
-    about = f"\n\nBatches of {BATCH} texts of at most {LENGTH} tokens; padding does not count."
-    print(record("finetune", "Fine-tuning speed", table + about, {"machine": machine(), "results": results}))
+    about = (
+        f"\n\n{options.steps} steps of {BATCH} texts of at most {LENGTH} tokens, rate {RATE:g}, {options.seeds} seeds; "
+        "padding does not count. Texts grouped by length are faster to learn from and tell the label wherever length "
+        "does, so that less is learnt then."
+    )
+    print(record("finetune", "Fine-tuning", table + about, {"machine": machine(), "results": results}))
 
 
 if __name__ == "__main__":

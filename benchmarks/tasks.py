@@ -59,12 +59,12 @@ SETTINGS: dict[str, Settings] = {
 }
 
 
-def read(name: str, places: list[Path], settings: Settings) -> Dataset:
+def read(name: str, paths: list[Path], settings: Settings) -> Dataset:
     """The examples of a task: official files in a folder, or files for training and for the last test."""
     if name in OFFICIAL:
-        data = read_official(name, places[0])
+        data = read_official(name, paths[0])
     else:
-        data = read_own(OwnData(places[0], test=places[1], columns=settings.columns))
+        data = read_own(OwnData(paths[0], test=paths[1], columns=settings.columns))
     splits = {**data.splits}
     for split, count in (("train", settings.num_train), (settings.split, settings.num_scored)):
         if count is not None and count < len(splits[split]):
@@ -72,10 +72,10 @@ def read(name: str, places: list[Path], settings: Settings) -> Dataset:
     return Dataset(data.task, splits, data.num_skipped)
 
 
-def run_task(name: str, places: list[Path], model: str, out: Path) -> None:
+def run_task(name: str, paths: list[Path], model: str, out: Path) -> None:
     """Climb the ladder on one task, and keep what came out."""
     settings = SETTINGS[_task_of(name)]
-    data = read(_task_of(name), places, settings)
+    data = read(_task_of(name), paths, settings)
     folder = out / name
     comparison = Comparison.plan(
         data,
@@ -93,7 +93,7 @@ def run_task(name: str, places: list[Path], model: str, out: Path) -> None:
     sizes = [len(data.splits["train"]), len(data.splits[settings.split])]
     facts = {"encoder": describe_encoder(Path(model)), "date": machine()["date"], "compiled": config.train.compiled}
     chosen = {"epochs": settings.epochs, "max_length": config.max_length, "seeds": settings.seeds}
-    result = {"task": name, "score": data.task.score, "sizes": sizes, **chosen, **facts, "rows": done["rows"]}
+    result = {"task": name, "metric": data.task.metric, "sizes": sizes, **chosen, **facts, "rows": done["rows"]}
     (folder / "result.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
 
@@ -112,7 +112,7 @@ def describe_encoder(run: Path) -> str:
 
 
 NAMES = {"encoder from scratch": "from scratch", "pretrained encoder": "pretrained"}
-SCORES = {"matthews": "Matthews", "pearson": "Pearson", "f1": "F1"}
+METRICS = {"matthews": "Matthews", "pearson": "Pearson", "f1": "F1"}
 ABOUT = """\
 Scores × 100, higher is better; the best of each row is bold. A rung that was run with several seeds has the median
 and, in brackets, the lowest and the highest. Every rung learnt from the same examples and was scored on the same others
@@ -134,7 +134,8 @@ def render(results: list[dict[str, Any]]) -> str:
     for result in results:
         rows = {row["name"]: row for row in result["rows"]}
         best = max(row["score"] for row in rows.values() if row["score"] is not None)
-        metric = SCORES.get(result["score"], result["score"])
+        name = result.get("metric", result.get("score"))  # results of before have the second key
+        metric = METRICS.get(name, name)
         gain = rows["pretrained encoder"]["score"] - rows["encoder from scratch"]["score"]
         cells = " | ".join(_show_score(rows.get(name), best) for name in names)
         sizes = " / ".join(f"{size:,}" for size in result["sizes"])
@@ -170,9 +171,9 @@ def main() -> None:
     options = parser.parse_args()
     prepare_process()
     for task in options.tasks:
-        name, _, places = task.partition("=")
+        name, _, paths = task.partition("=")
         if not (options.out / name / "result.json").is_file():
-            run_task(name, [Path(place) for place in places.split(",")], options.model, options.out)
+            run_task(name, [Path(path) for path in paths.split(",")], options.model, options.out)
     done = sorted(options.out.glob("*/result.json"), key=lambda file: [*SETTINGS].index(_task_of(file.parent.name)))
     results = [json.loads(file.read_text(encoding="utf-8")) for file in done]
     if not results:

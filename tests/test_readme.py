@@ -1,9 +1,11 @@
-"""The README's example runs, and prints what its comments say."""
+"""The README's example runs, from text and a table to answers; and its commands exist."""
 
 import re
 import subprocess
 import sys
 from pathlib import Path
+
+from tests.conftest import make_sentences
 
 ROOT = Path(__file__).parents[1]
 
@@ -11,11 +13,31 @@ ROOT = Path(__file__).parents[1]
 def test_the_python_example(tmp_path: Path) -> None:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.S)
     assert len(blocks) == 1
-    promised = re.findall(r"^print\(.*\)  # ([^:\n]*)", blocks[0], re.M)
-    result = subprocess.run([sys.executable, "-c", blocks[0]], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert result.stdout.splitlines() == promised
-    assert len(promised) == 2
-    assert (tmp_path / "my-albert" / "model.safetensors").exists()
+    sentences = list(make_sentences(1500))
+    (tmp_path / "books").mkdir()
+    for number in range(60):
+        text = "\n".join(sentences[25 * number : 25 * number + 25])
+        (tmp_path / "books" / f"{number}.txt").write_text(text, encoding="utf-8")
+    stars = ["good", "bad"]
+    rows = [
+        f'"{sentence}",{stars[number % 2]}' for number, sentence in enumerate(sentences[::15]) if '"' not in sentence
+    ]
+    (tmp_path / "reviews.csv").write_text("\n".join(["review,stars", *rows]) + "\n", encoding="utf-8")
+    code = blocks[0]
+    for written, small in {"vocab_size=8000": "vocab_size=400", 'budget="2h"': "steps=4, batch=4"}.items():
+        assert written in code
+        code = code.replace(written, small)
+    result = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert len(lines) == 3
+    assert lines[0].split()[1] in stars
+    assert "'bad'" in lines[1]
+    assert (tmp_path / "reviews-run" / "report.html").exists()
+
+
+def test_it_stays_short() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 100
 
 
 def test_the_commands_exist() -> None:

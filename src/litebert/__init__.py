@@ -7,6 +7,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from litebert.api import FinetuneResult as FinetuneResult
+    from litebert.api import evaluate as evaluate
+    from litebert.api import finetune as finetune
+    from litebert.api import prepare as prepare
+    from litebert.api import pretrain as pretrain
+    from litebert.api import train_tokenizer as train_tokenizer
     from litebert.batch import Batch as Batch
     from litebert.config import ModelConfig as ModelConfig
     from litebert.corpus.corpus import Corpus as Corpus
@@ -14,10 +20,12 @@ if TYPE_CHECKING:
     from litebert.corpus.stream import StreamConfig as StreamConfig
     from litebert.errors import FolderError as FolderError
     from litebert.errors import LitebertError as LitebertError
-    from litebert.inference.pipelines import load as load
+    from litebert.inference.load import Pipeline as Pipeline
+    from litebert.inference.load import load as load
     from litebert.model.model import Model as Model
     from litebert.presets import PRESETS as PRESETS
     from litebert.text.tokenizer import Tokenizer as Tokenizer
+    from litebert.training.job import RunResult as RunResult
 
 __version__ = "0.1.0"
 __all__ = [
@@ -25,13 +33,21 @@ __all__ = [
     "Batch",
     "BatchStream",
     "Corpus",
+    "FinetuneResult",
     "FolderError",
     "LitebertError",
     "Model",
     "ModelConfig",
+    "Pipeline",
+    "RunResult",
     "StreamConfig",
     "Tokenizer",
+    "evaluate",
+    "finetune",
     "load",
+    "prepare",
+    "pretrain",
+    "train_tokenizer",
 ]
 
 _HOMES = {
@@ -45,7 +61,15 @@ _HOMES = {
     "PRESETS": "litebert.presets",
     "StreamConfig": "litebert.corpus.stream",
     "Tokenizer": "litebert.text.tokenizer",
-    "load": "litebert.inference.pipelines",
+    "FinetuneResult": "litebert.api",
+    "Pipeline": "litebert.inference.load",
+    "RunResult": "litebert.training.job",
+    "evaluate": "litebert.api",
+    "finetune": "litebert.api",
+    "load": "litebert.inference.load",
+    "prepare": "litebert.api",
+    "pretrain": "litebert.api",
+    "train_tokenizer": "litebert.api",
 }
 
 

@@ -4,12 +4,14 @@ Dropout is that of the second release (none) for ALBERT and 0.1 for BERT. Source
 ICLR 2020, Tables 1, 3, 4, 11, 12 and 13.
 """
 
+import difflib
 from dataclasses import dataclass
 from typing import Any
 
 from litebert.config import ModelConfig, Sharing
+from litebert.errors import RequestError
 
-__all__ = ["PRESETS", "Preset"]
+__all__ = ["PRESETS", "Preset", "preset_config"]
 
 
 @dataclass(frozen=True)
@@ -68,3 +70,12 @@ for _width, _parameters in ((1024, "18M"), (2048, "60M"), (4096, "225M"), (6144,
     PRESETS[f"albert-3l-h{_width}"] = Preset(_albert(_width, 3), _parameters, "12")
 for _depth in (12, 24):
     PRESETS[f"albert-xxlarge-{_depth}l"] = Preset(_albert(4096, _depth), "235M", "13")
+
+
+def preset_config(name: str) -> ModelConfig:
+    """The configuration of a preset, or a sentence that lists them."""
+    if name not in PRESETS:
+        close = difflib.get_close_matches(name, PRESETS, n=1)
+        hint = f", did you mean {close[0]}?" if close else ";"
+        raise RequestError(f"there is no preset {name!r}{hint} `litebert models` lists them")
+    return PRESETS[name].config

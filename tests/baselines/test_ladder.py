@@ -5,8 +5,9 @@ import sys
 
 import pytest
 
-from litebert.baselines.ladder import EXPLANATIONS, LADDER, AnswerType, FrequentTag, make_rung
+from litebert.baselines.ladder import EXPLANATIONS, LADDER, FrequentTag, make_rung
 from litebert.errors import RequestError
+from litebert.tasks.kinds.kind import AnswerType
 
 PETS = ["the cat purrs on the mat", "a cat and a dog sleep", "the dog barks at the cat", "my dog likes the mat"]
 MONEY = ["stocks fell in early trade", "shares rose in late trade", "the bank sold shares", "stocks and shares rose"]

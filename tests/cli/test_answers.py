@@ -8,10 +8,11 @@ import pytest
 import torch
 
 from litebert.model.model import Model
+from litebert.tasks.config import SavedTask
+from litebert.tasks.kinds import kind_of
+from litebert.tasks.kinds.options import WindowConfig
 from litebert.tasks.readers.sources import OFFICIAL
-from litebert.tasks.saved import SavedTask
 from litebert.tasks.task import Columns, Task
-from litebert.tasks.windows import WindowConfig
 from litebert.text.tokenizer import Tokenizer
 from tests.commands import fails, run_here
 from tests.conftest import small_config
@@ -35,11 +36,12 @@ def models(small_tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory)
     home = tmp_path_factory.mktemp("models")
     torch.manual_seed(0)
     for task in (OFFICIAL["sst-2"], OFFICIAL["mnli"], TAGGING, MOOD, QUESTIONS):
-        changes = {"labels": task.labels, "problem_type": task.problem_type}
+        kind = kind_of(task)
+        changes = {"labels": task.labels, "problem_type": kind.problem_type}
         shape = small_config(vocab_size=small_tokenizer.vocab_size, max_positions=64, num_layers=1, **changes)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # transformers has no such head for questions
-            Model(shape, task.head).save_pretrained(home / task.name, small_tokenizer)
+            Model(shape, kind.head(task)).save_pretrained(home / task.name, small_tokenizer)
         windows = WindowConfig(max_length=40, stride=8, max_query=16) if task.kind == "questions" else None
         for name, text in SavedTask(task=task, max_length=40, windows=windows).as_files().items():
             (home / task.name / name).write_text(text, encoding="utf-8")
@@ -72,7 +74,7 @@ def test_files_without_a_header_or_a_suffix(models: Path, tmp_path: Path) -> Non
     assert said["num_examples"] == 2
     predictions = write(tmp_path, "p.txt", "glad\nglad\n")
     options = ("--no-header", "--text", "2", "--label", "1", "--json")
-    assert json.loads(run_here("score", bare, "-p", predictions, *options).stdout)["scores"]["accuracy"] == 0.5
+    assert json.loads(run_here("score", bare, "-p", predictions, *options).stdout)["metrics"]["accuracy"] == 0.5
     assert "without a header, columns are named 1 to 2" in fails("score", bare, "-p", predictions, "--no-header")
     assert "--no-header is for files of your own" in fails("score", "cola", "-p", predictions, "--no-header")
     assert "there is no format 'xls'" in fails("predict", models / "mood", bare, "--format", "xls")
@@ -150,8 +152,8 @@ def test_options_that_would_be_ignored(models: Path, tmp_path: Path) -> None:
 def score(gold: Path, answers: Path, *words: object) -> dict[str, float]:
     done = run_here("score", gold, "-p", answers, "--json", *words)
     assert done.exit_code == 0, done.exception
-    scores: dict[str, float] = json.loads(done.stdout)["scores"]
-    return scores
+    metrics: dict[str, float] = json.loads(done.stdout)["metrics"]
+    return metrics
 
 
 def test_a_file_of_right_answers_need_not_hold_every_class(tmp_path: Path) -> None:
@@ -172,6 +174,6 @@ def test_a_file_of_right_answers_need_not_hold_every_class(tmp_path: Path) -> No
 def test_a_separator_of_labels(tmp_path: Path) -> None:
     gold = write(tmp_path, "gold.csv", 'text,label\na,"x, y|z"\nb,z\n')
     answers = write(tmp_path, "p.txt", "z|x, y\nw\n")
-    scores = score(gold, answers, "--kind", "multi-label", "--separator", "|")
-    assert scores["accuracy"] == 0.5
-    assert scores["micro_f1"] == pytest.approx(2 / 3)
+    metrics = score(gold, answers, "--kind", "multi-label", "--separator", "|")
+    assert metrics["accuracy"] == 0.5
+    assert metrics["micro_f1"] == pytest.approx(2 / 3)

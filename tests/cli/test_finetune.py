@@ -78,7 +78,7 @@ def test_answers_on_standard_input_and_their_score(home: Path, tmp_path: Path) -
     columns = ("--text", "what was said", "--label", "who")
     scored = run_here("score", home / "dev.csv", *columns, "--predictions", out, "--json")
     evaluated = run_here("evaluate", model, "--data", home / "dev.csv", "--json")
-    assert json.loads(scored.stdout)["scores"] == json.loads(evaluated.stdout)["scores"]
+    assert json.loads(scored.stdout)["metrics"] == json.loads(evaluated.stdout)["metrics"]
 
 
 def test_an_ensemble_answers_like_a_model(home: Path, tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_an_ensemble_answers_like_a_model(home: Path, tmp_path: Path) -> None:
     said = json.loads(made.stdout)
     assert len(said["members"]) == 2
     evaluated = json.loads(run_here("evaluate", tmp_path / "both", "--data", home / "dev.csv", "--json").stdout)
-    assert evaluated["scores"]["accuracy"] == said["scores"][-1]["accuracy"]
+    assert evaluated["metrics"]["accuracy"] == said["metrics"][-1]["accuracy"]
 
 
 def test_what_was_held_out_is_found_again(home: Path, small_encoder: Path, tmp_path: Path) -> None:
@@ -98,9 +98,9 @@ def test_what_was_held_out_is_found_again(home: Path, small_encoder: Path, tmp_p
     assert run_here(*words).exit_code == 0
     kept = json.loads((out / "evaluation.json").read_text(encoding="utf-8"))["splits"]["dev"]
     said = json.loads(run_here("evaluate", out, "--data", home / "train.csv", "--held-out", "--json").stdout)
-    assert (said["num_examples"], said["scores"]) == (16, kept)
+    assert (said["num_examples"], said["metrics"]) == (16, kept)
     both = run_here("ensemble", out, out, "--data", home / "train.csv", "--held-out", "-o", tmp_path / "both", "--json")
-    assert json.loads(both.stdout)["scores"][0]["accuracy"] == kept["accuracy"]
+    assert json.loads(both.stdout)["metrics"][0]["accuracy"] == kept["accuracy"]
     with_dev = home / "runs" / "seed-0"
     for model, file in ((with_dev, home / "train.csv"), (out, home / "dev.csv")):  # these have been learnt from
         assert "did not hold these out" in fails("evaluate", model, "--data", file, "--held-out")
@@ -165,7 +165,7 @@ def test_what_is_wrong_is_said_in_a_sentence(home: Path, small_encoder: Path, tm
     assert "neither a file nor a task" in fails("finetune", "no-such", *model)
     assert "say where sst-2's official files lie" in fails("finetune", "sst-2", *model)
     assert "'text'" in fails("finetune", home / "train.csv", *model)
-    assert "is not there" in fails("evaluate", tmp_path / "none", "--data", home / "dev.csv")
+    assert "there is no folder" in fails("evaluate", tmp_path / "none", "--data", home / "dev.csv")
     assert "has no task.json" in fails("evaluate", small_encoder, "--data", home / "dev.csv")
     columns = ("--text", "what was said", "--label", "who")
     preset = ("--model", "albert-mini")
@@ -214,9 +214,9 @@ def test_a_folder_without_a_model_says_what_it_holds(home: Path, tmp_path: Path)
 
 def test_a_destination_is_looked_at_before_the_answers_are_worked_out(home: Path, tmp_path: Path) -> None:
     model = home / "runs" / "seed-0"
-    for place in (("-o", tmp_path / "a.csv"), ("-o", tmp_path), ("--submission", tmp_path / "glue")):
-        with mock.patch("litebert.tasks.predictor.Predictor.answer", side_effect=AssertionError):
-            assert fails("predict", model, home / "dev.csv", *place)
+    for destination in (("-o", tmp_path / "a.csv"), ("-o", tmp_path), ("--submission", tmp_path / "glue")):
+        with mock.patch("litebert.inference.load.Pipeline.answer_examples", side_effect=AssertionError):
+            assert fails("predict", model, home / "dev.csv", *destination)
 
 
 def test_others_column_names_are_understood(home: Path, tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def test_classify_equals_transformers(tmp_path: Path, tokenizer: Tokenizer) -> N
     with quiet():
         expected = pipeline("text-classification", str(tmp_path / "model"))(texts)
     for guess, row in zip(litebert.load(tmp_path / "model").classify(texts), expected, strict=True):
-        assert (guess.text, guess.probability) == (row["label"], pytest.approx(row["score"], abs=1e-5))
+        assert (guess.label, guess.probability) == (row["label"], pytest.approx(row["score"], abs=1e-5))
 
 
 def test_embeddings_do_not_depend_on_the_company(tmp_path: Path, tokenizer: Tokenizer) -> None:
@@ -57,7 +57,7 @@ def test_embeddings_do_not_depend_on_the_company(tmp_path: Path, tokenizer: Toke
 def test_what_a_model_cannot_do_is_said(tmp_path: Path, tokenizer: Tokenizer) -> None:
     Model(small_config(vocab_size=len(PIECES)), "masked-lm").save_pretrained(tmp_path / "model", tokenizer)
     model = litebert.load(tmp_path / "model")
-    with pytest.raises(RequestError, match="needs the head sequence-classification; this one has masked-lm"):
+    with pytest.raises(RequestError, match="a model has to be fine-tuned; this one has the head masked-lm"):
         model.classify(["the cat"])
     with pytest.raises(RequestError, match=r"no \[MASK\]"):
         model.fill_mask("the cat")

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from litebert.model.model import Model
-from litebert.tasks.encoding import Encoded
-from litebert.tasks.saved import read_saved_task
-from litebert.tasks.spans import combine_all, decode_plain
+from litebert.tasks.config import read_saved_task
+from litebert.tasks.features import Features
+from litebert.tasks.kinds.questions.spans import combine_all, decode_plain
 from litebert.tasks.task import ChoiceExample, QuestionExample, TaggedExample, TextExample
 from litebert.text.tokenizer import Tokenizer
 from tests.conftest import need
@@ -95,22 +95,22 @@ def test_the_best_label_has_its_name(trained: Trained) -> None:
     examples = read_texts(make_examples("classification", 12, seed=4))
     said = make_pipeline("text-classification", folder)([example.text for example in examples])
     answers = ask(folder, examples)[3]
-    assert [entry["label"] for entry in said] == answers.answers
+    assert [entry["label"] for entry in said] == list(answers.answers)
     assert {entry["label"] for entry in said} == {"ashore", "at sea"}
 
 
 def test_token_classification(trained: Trained) -> None:
     folder = trained("tagging")
     examples = [one for one in make_examples("tagging", 20, seed=9) if isinstance(one, TaggedExample)]
-    task, encoded, outputs, answers = ask(folder, examples)
+    task, features, outputs, answers = ask(folder, examples)
     pipeline = make_pipeline("token-classification", folder, ignore_labels=[])
     for number, example in enumerate(examples):
         tokens = {entry["index"]: entry for entry in pipeline(" ".join(example.words))}
-        assert len(tokens) == encoded.rows.row_lengths[number] - 2
-        shares = torch.from_numpy(outputs.scores[number]).softmax(-1).max(-1).values.tolist()
-        for place, tag, share in zip(encoded.words[number], answers.answers[number], shares, strict=True):
-            assert tokens[place]["entity"] == tag
-            assert tokens[place]["score"] == pytest.approx(share, abs=CLOSE)
+        assert len(tokens) == features.row_lengths[number] - 2
+        shares = torch.from_numpy(outputs[number]).softmax(-1).max(-1).values.tolist()
+        for position, tag, share in zip(features.parts[number], answers.answers[number], shares, strict=True):
+            assert tokens[position]["entity"] == tag
+            assert tokens[position]["score"] == pytest.approx(share, abs=CLOSE)
     assert {tag for tags in answers.answers for tag in tags} == {*task.labels}
 
 
@@ -131,11 +131,13 @@ def test_regression(trained: Trained) -> None:
 # --- questions --------------------------------------------------------------------------------------------------------
 
 
-def read_logits(model: Any, encoded: Encoded, tokenizer: Any, examples: list[QuestionExample]) -> tuple[Tensor, Tensor]:
+def read_logits(
+    model: Any, features: Features, tokenizer: Any, examples: list[QuestionExample]
+) -> tuple[Tensor, Tensor]:
     """What transformers' model says of what its tokenizer makes of the texts."""
     pairs = [example.question for example in examples], [example.context for example in examples]
     inputs = tokenizer(*pairs, padding=True, return_tensors="pt")
-    ours = encoded.rows.collate(range(len(examples)), tokenizer.pad_token_id)
+    ours = features.collate(range(len(examples)), tokenizer.pad_token_id)
     assert torch.equal(inputs["input_ids"], ours.input_ids)
     assert ours.token_type_ids is not None
     assert torch.equal(inputs["token_type_ids"], ours.token_type_ids)
@@ -147,11 +149,11 @@ def read_logits(model: Any, encoded: Encoded, tokenizer: Any, examples: list[Que
 def test_question_answering(trained: Trained) -> None:
     folder = trained("questions")
     examples = [one for one in make_examples("questions", 16, seed=9) if isinstance(one, QuestionExample)]
-    _, encoded, outputs, answers = ask(folder, examples)
-    assert encoded.rows.num_items == len(examples)  # one window each
+    _, features, outputs, answers = ask(folder, examples)
+    assert features.num_items == len(examples)  # one window each
     model, tokenizer = open_peer(transformers.AutoModelForQuestionAnswering, folder)
-    start, end = read_logits(model, encoded, tokenizer, examples)
-    batch = encoded.rows.collate(range(len(examples)), tokenizer.pad_token_id)
+    start, end = read_logits(model, features, tokenizer, examples)
+    batch = features.collate(range(len(examples)), tokenizer.pad_token_id)
     with torch.inference_mode():
         ours = Model.from_pretrained(folder)(batch.input_ids, batch.attention_mask, batch.token_type_ids)
     assert batch.attention_mask is not None
@@ -161,10 +163,10 @@ def test_question_answering(trained: Trained) -> None:
         torch.testing.assert_close(found[real], theirs[real], atol=1e-5, rtol=0)
     windows = read_saved_task(folder).windows
     assert windows is not None
-    scores = decode_plain(encoded.windows, start, end, windows)
-    theirs_said = combine_all(examples, encoded.windows, scores, windows)
-    assert [one.answer() for one in theirs_said] == answers.answers
-    for one, own in zip(theirs_said, outputs.spans, strict=True):
+    scores = decode_plain(features.parts, start, end, windows)
+    theirs_said = combine_all(examples, features.parts, scores, windows)
+    assert [one.answer() for one in theirs_said] == list(answers.answers)
+    for one, own in zip(theirs_said, outputs, strict=True):
         assert one.candidates[0].probability == pytest.approx(own.candidates[0].probability, abs=CLOSE)
     # The best span is also what one reads off the tokenizer's own offsets.
     offsets = tokenizer(
@@ -173,7 +175,7 @@ def test_question_answering(trained: Trained) -> None:
         return_offsets_mapping=True,
     )["offset_mapping"]
     for row, example in enumerate(examples):
-        mask = torch.from_numpy(encoded.windows[row].answer_mask)
+        mask = torch.from_numpy(features.parts[row].answer_mask)
         first = int(start[row, : len(mask)].masked_fill(~mask, -np.inf).argmax())
         last = int(end[row, : len(mask)].masked_fill(~mask, -np.inf).argmax())
         if last >= first:
@@ -191,6 +193,6 @@ def test_multiple_choice(trained: Trained) -> None:
         inputs = tokenizer([example.passage] * len(asked), asked, padding=True, return_tensors="pt")
         with torch.inference_mode():
             logits = model(**{name: tensor[None] for name, tensor in inputs.items()}).logits[0]
-        assert logits.tolist() == pytest.approx(outputs.scores[number].tolist(), abs=1e-5)
+        assert logits.tolist() == pytest.approx(outputs[number].tolist(), abs=1e-5)
         assert int(logits.argmax()) == answers.answers[number]
-    assert {len(scores) for scores in outputs.scores} == {2, 3, 4}
+    assert {len(scores) for scores in outputs} == {2, 3, 4}

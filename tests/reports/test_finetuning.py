@@ -12,10 +12,18 @@ import pytest
 
 from litebert.errors import RequestError
 from litebert.reports.finetuning import write_task_report
-from litebert.tasks.breakdown import measure_calibration
-from litebert.tasks.metrics import score_answers
-from litebert.tasks.outputs import Answers
-from litebert.tasks.task import Answer, ChoiceExample, Example, QuestionExample, TaggedExample, Task, TextExample
+from litebert.tasks.kinds.description import measure_calibration
+from litebert.tasks.metrics import compute_metrics
+from litebert.tasks.task import (
+    Answer,
+    ChoiceExample,
+    Example,
+    Predictions,
+    QuestionExample,
+    TaggedExample,
+    Task,
+    TextExample,
+)
 from tests.reports.test_pretraining import HOSTILE, Page
 
 SECRET = "kumquat"  # stands in every example's text, and in no label
@@ -29,65 +37,71 @@ def rate(red: float) -> dict[str, Any]:
     return {"probabilities": {"red": red, "blue": round(1 - red, 5)}}
 
 
-def classified() -> tuple[Task, Sequence[Example], Answers]:
+def predict(
+    answers: Sequence[Any], details: Sequence[Any] = (), null_odds: Sequence[float] | None = None
+) -> Predictions:
+    return Predictions(tuple(answers), tuple(details), None if null_odds is None else tuple(null_odds))
+
+
+def classified() -> tuple[Task, Sequence[Example], Predictions]:
     golds = ["red"] * 3 + ["blue"] * 4
     said = ["red", "red", "blue", "blue", "blue", "blue", "red"]
     shares = [0.95, 0.55, 0.25, 0.05, 0.05, 0.45, 0.95]
-    examples = [TextExample(f"t{place}", f"{SECRET} {place}", None, gold) for place, gold in enumerate(golds)]
-    return CLASSES, examples, Answers(said, [rate(share) for share in shares])
+    examples = [TextExample(f"t{index}", f"{SECRET} {index}", None, gold) for index, gold in enumerate(golds)]
+    return CLASSES, examples, predict(said, [rate(share) for share in shares])
 
 
-def labelled() -> tuple[Task, Sequence[Example], Answers]:
+def labelled() -> tuple[Task, Sequence[Example], Predictions]:
     task = Task(name="moods", kind="multi-label", labels=("joy", "fear", "awe"), metrics=("micro_f1",))
     golds = [("joy",), ("joy", "fear"), (), ("fear",)]
     said: list[Any] = [("joy",), ("joy",), ("joy",), ("fear",)]
-    examples = [TextExample(f"m{place}", f"{SECRET} {place}", None, gold) for place, gold in enumerate(golds)]
-    return task, examples, Answers(said, [{"probabilities": {"joy": 0.9, "fear": 0.05, "awe": 0.1}}] * 4)
+    examples = [TextExample(f"m{index}", f"{SECRET} {index}", None, gold) for index, gold in enumerate(golds)]
+    return task, examples, predict(said, [{"probabilities": {"joy": 0.9, "fear": 0.05, "awe": 0.1}}] * 4)
 
 
-def numbered() -> tuple[Task, Sequence[Example], Answers]:
+def numbered() -> tuple[Task, Sequence[Example], Predictions]:
     task = Task(name="likeness", kind="regression", metrics=("pearson",), is_pair=True)
     golds, said = [0.0, 2.5, 5.0, 1.0], [0.5, 2.0, 0.75, 1.0]
-    examples = [TextExample(f"n{place}", SECRET, f"{SECRET} too", gold) for place, gold in enumerate(golds)]
-    return task, examples, Answers(said, [{}] * 4)
+    examples = [TextExample(f"n{index}", SECRET, f"{SECRET} too", gold) for index, gold in enumerate(golds)]
+    return task, examples, predict(said, [{}] * 4)
 
 
-def tagged() -> tuple[Task, Sequence[Example], Answers]:
+def tagged() -> tuple[Task, Sequence[Example], Predictions]:
     words = (SECRET, "met", "Ann", "Lee", "in", "Rome")
     golds = ("O", "O", "B-PER", "I-PER", "O", "B-LOC")
     said: list[Any] = [golds, ("O", "O", "B-PER", "I-PER", "O", "B-PER")]
-    examples = [TaggedExample(f"s{place}", words, golds) for place in range(2)]
-    return TAGS, examples, Answers(said, [{"probabilities": [0.9, 0.9, 0.9, 0.9, 0.9, 0.71]}] * 2)
+    examples = [TaggedExample(f"s{index}", words, golds) for index in range(2)]
+    return TAGS, examples, predict(said, [{"probabilities": [0.9, 0.9, 0.9, 0.9, 0.9, 0.71]}] * 2)
 
 
-def asked() -> tuple[Task, Sequence[Example], Answers]:
+def asked() -> tuple[Task, Sequence[Example], Predictions]:
     context = f"The {SECRET} grows in Rome and in old Paris."
     rome, paris = Answer("Rome", context.index("Rome")), Answer("old Paris", context.index("old"))
     golds: list[tuple[Answer, ...]] = [(rome,), (paris,), (), ()]
-    examples = [QuestionExample(f"q{place}", f"Where {place}?", context, gold) for place, gold in enumerate(golds)]
+    examples = [QuestionExample(f"q{index}", f"Where {index}?", context, gold) for index, gold in enumerate(golds)]
     details: list[dict[str, Any]] = [{"nbest": [{"text": "Rome", "probability": 0.625}]}] * 4
-    return SQUAD, examples, Answers(["Rome", "Paris", "", "Rome"], details, [-2.0, -1.0, 3.0, 0.25])
+    return SQUAD, examples, predict(["Rome", "Paris", "", "Rome"], details, [-2.0, -1.0, 3.0, 0.25])
 
 
-def chosen() -> tuple[Task, Sequence[Example], Answers]:
+def chosen() -> tuple[Task, Sequence[Example], Predictions]:
     task = Task(name="exams", kind="choice", metrics=("accuracy",))
     golds, said, groups = [0, 1, 1, 2], [0, 1, 2, 0], ["high", "middle", "high", "high"]
     options = ("one way", "two ways", "no way")
     examples = [
-        ChoiceExample(f"c{place}", f"{SECRET} {place}", "How?", options, gold, group)
-        for place, (gold, group) in enumerate(zip(golds, groups, strict=True))
+        ChoiceExample(f"c{index}", f"{SECRET} {index}", "How?", options, gold, group)
+        for index, (gold, group) in enumerate(zip(golds, groups, strict=True))
     ]
-    return task, examples, Answers(said, [{"probabilities": [0.5, 0.25, 0.25]}] * 4)
+    return task, examples, predict(said, [{"probabilities": [0.5, 0.25, 0.25]}] * 4)
 
 
 KINDS = [classified, labelled, numbered, tagged, asked, chosen]
 KINDS_OF_ROWS = ("step", "evaluation")
 
 
-def write(folder: Path, task: Task, examples: Sequence[Example], answers: Answers, **options: Any) -> str:
+def write(folder: Path, task: Task, examples: Sequence[Example], answers: Predictions, **options: Any) -> str:
     folder.mkdir(exist_ok=True)
-    scores = score_answers(task, examples, answers.answers, answers.null_odds)
-    path = write_task_report(folder, task, examples, answers, scores, **options)
+    metrics = compute_metrics(task, examples, answers)
+    path = write_task_report(folder, task, examples, answers, metrics, **options)
     assert path == folder / "report.html"
     return path.read_text(encoding="utf-8")
 
@@ -174,7 +188,7 @@ def test_a_model_that_gives_all_the_same_score_is_told_so(tmp_path: Path, scale:
     task, examples, _ = numbered()
     golds = [example.label for example in examples if isinstance(example, TextExample)]
     said: list[Any] = [2.5 + scale * (gold - 2.5) for gold in golds if isinstance(gold, float)]
-    text = Page(write(tmp_path / "x", task, examples, Answers(said, [{}] * 4))).text
+    text = Page(write(tmp_path / "x", task, examples, predict(said, [{}] * 4))).text
     assert (f"nearly the same for every text, {min(said):.3f} to {max(said):.3f}" in text) == is_told
 
 
@@ -332,14 +346,14 @@ def test_hostile_text_stays_text(tmp_path: Path) -> None:
     clean = HOSTILE.replace("\ud800", "")  # names of labels are checked by the task
     task = Task(name=clean, kind="classification", labels=(clean, "b"), metrics=("accuracy",))
     wrong = TextExample(HOSTILE, HOSTILE, HOSTILE, clean)
-    pages = [write(tmp_path / "a", task, [wrong], Answers(["b"], [{"probabilities": {clean: 0.1, "b": 0.9}}]))]
+    pages = [write(tmp_path / "a", task, [wrong], predict(["b"], [{"probabilities": {clean: 0.1, "b": 0.9}}]))]
     tagged_ = TaggedExample(HOSTILE, (HOSTILE,), (HOSTILE,))
-    pages.append(write(tmp_path / "b", TAGS, [tagged_], Answers([("O",)], [{}])))
+    pages.append(write(tmp_path / "b", TAGS, [tagged_], predict([("O",)], [{}])))
     question = QuestionExample(HOSTILE, HOSTILE, HOSTILE, (Answer(HOSTILE, 0),))
-    pages.append(write(tmp_path / "c", SQUAD, [question], Answers(["onerror"], [{}], [0.0])))
+    pages.append(write(tmp_path / "c", SQUAD, [question], predict(["onerror"], [{}], [0.0])))
     option = ChoiceExample(HOSTILE, HOSTILE, HOSTILE, (HOSTILE, HOSTILE), 0, HOSTILE)
     choice = Task(name="x", kind="choice", metrics=("accuracy",))
-    pages.append(write(tmp_path / "d", choice, [option], Answers([1], [{}])))
+    pages.append(write(tmp_path / "d", choice, [option], predict([1], [{}])))
     for content in pages:
         page = Page(content)
         assert not page.tags & {"script", "img", "link", "iframe", "object"}
@@ -351,23 +365,23 @@ def test_hostile_text_stays_text(tmp_path: Path) -> None:
 def test_probabilities_that_are_none(tmp_path: Path, value: Any) -> None:
     task, examples, answers = classified()
     for details in ({"probabilities": value}, {"probabilities": {"red": value, "blue": value}}, value):
-        content = write(tmp_path / "x", task, examples, Answers(answers.answers, [details] * 7))
+        content = write(tmp_path / "x", task, examples, predict(answers.answers, [details] * 7))
         assert "Calibration" not in content
         assert read_tables(content)["Worst mistakes"][1] == ["t2", f"{SECRET} 2", "blue", "red"]
-    assert "Confusion matrix" in write(tmp_path / "x", task, examples, Answers(answers.answers, []))
+    assert "Confusion matrix" in write(tmp_path / "x", task, examples, predict(answers.answers, []))
 
 
 def test_scores_that_are_no_numbers_and_unlabelled_examples(tmp_path: Path) -> None:
     examples = [TextExample("1", SECRET), TextExample("2", SECRET)]
     scores = {"accuracy": float("nan"), "f1": float("inf"), "odd": 0.5}
-    page = write_task_report(tmp_path, CLASSES, examples, Answers(["red", "red"], [{}, {}]), scores)
+    page = write_task_report(tmp_path, CLASSES, examples, predict(["red", "red"], [{}, {}]), scores)
     text = Page(page.read_text(encoding="utf-8")).text
     assert re.search(r"accuracy\s*–", text)
     assert "2 of them have no label" in text
     assert SECRET not in text
-    assert "0 examples" in write_task_report(tmp_path, CLASSES, [], Answers([], []), {}).read_text(encoding="utf-8")
+    assert "0 examples" in write_task_report(tmp_path, CLASSES, [], predict([], []), {}).read_text(encoding="utf-8")
     with pytest.raises(RequestError, match="1 answers to 2 examples"):
-        write_task_report(tmp_path, CLASSES, examples, Answers(["red"], [{}]), {})
+        write_task_report(tmp_path, CLASSES, examples, predict(["red"], [{}]), {})
 
 
 def test_many_labels_and_long_texts_stay_readable(tmp_path: Path) -> None:
@@ -376,7 +390,7 @@ def test_many_labels_and_long_texts_stay_readable(tmp_path: Path) -> None:
     long = SECRET + " word" * 200_000
     examples: list[Example] = [TextExample(str(n), long, None, labels[n % 50]) for n in range(200)]
     said: list[Any] = [labels[0 if n % 50 == 7 else n % 50] for n in range(200)]
-    content = write(tmp_path / "x", task, examples, Answers(said, [{"probabilities": {labels[0]: 0.5}}] * 200))
+    content = write(tmp_path / "x", task, examples, predict(said, [{"probabilities": {labels[0]: 0.5}}] * 200))
     assert read_tables(content)["Labels that are confused most"][1:] == [["label 7", "label 0", "4", "100.0 %"]]
     assert len(content) < 200_000
     pages = [write(tmp_path / "x", *parts) for parts in _make_long(labels, long)]
@@ -384,20 +398,20 @@ def test_many_labels_and_long_texts_stay_readable(tmp_path: Path) -> None:
     assert "The 100 most frequent of 10,000." in pages[0]
 
 
-def _make_long(labels: tuple[str, ...], long: str) -> list[tuple[Task, Sequence[Example], Answers]]:
+def _make_long(labels: tuple[str, ...], long: str) -> list[tuple[Task, Sequence[Example], Predictions]]:
     several = Task(name="many", kind="multi-label", labels=labels, metrics=("micro_f1",))
     words = tuple(["x" * 100_000] * 100)
     return [
-        (several, [TextExample("1", long, None, labels[:5000])], Answers([labels], [{}])),
-        (TAGS, [TaggedExample("1", words, ("O",) * 100)], Answers([("B-PER",) * 100], [{}])),
-        (SQUAD, [QuestionExample("1", long, long, (Answer(long, 0),))], Answers([SECRET], [{}], [0.0])),
+        (several, [TextExample("1", long, None, labels[:5000])], predict([labels], [{}])),
+        (TAGS, [TaggedExample("1", words, ("O",) * 100)], predict([("B-PER",) * 100], [{}])),
+        (SQUAD, [QuestionExample("1", long, long, (Answer(long, 0),))], predict([SECRET], [{}], [0.0])),
     ]
 
 
 def test_all_right_is_said(tmp_path: Path) -> None:
     task, examples, _ = classified()
     golds = [example.label for example in examples if isinstance(example, TextExample)]
-    assert "None: all 7 answers are right." in write(tmp_path / "x", task, examples, Answers(golds, [{}] * 7))
+    assert "None: all 7 answers are right." in write(tmp_path / "x", task, examples, predict(golds, [{}] * 7))
 
 
 def test_without_matplotlib_the_user_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

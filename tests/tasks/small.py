@@ -7,16 +7,17 @@ from typing import Any
 from unittest import mock
 
 from litebert.model.model import Model
-from litebert.tasks.config import FinetuneConfig
-from litebert.tasks.encoding import Encoded, encode
-from litebert.tasks.finetune import configure, finetune
-from litebert.tasks.outputs import Answers, Outputs, choose_answers, predict
-from litebert.tasks.saved import read_saved_task
+from litebert.tasks.config import FinetuneConfig, configure, read_saved_task
+from litebert.tasks.features import Features
+from litebert.tasks.finetune import finetune
+from litebert.tasks.kinds import kind_of
+from litebert.tasks.outputs import run_model
 from litebert.tasks.task import (
     Answer,
     ChoiceExample,
     Dataset,
     Example,
+    Predictions,
     QuestionExample,
     TaggedExample,
     Task,
@@ -61,6 +62,7 @@ TASKS: dict[str, Task] = {
         name="mentions", kind="multi-label", labels=("apples", "bridge", "year"), metrics=("accuracy",)
     ),
     "regression": Task(name="price", kind="regression", metrics=("pearson", "mse")),
+    "similarity": Task(name="likeness", kind="similarity", metrics=("pearson", "spearman"), is_pair=True),
     "tagging": Task(name="names", kind="tagging", labels=("B-LOC", "B-PER", "I-PER", "O"), metrics=("entity_f1",)),
     "questions": Task(name="when", kind="questions", metrics=("f1", "exact"), is_pair=True),
     "unanswerable questions": Task(
@@ -122,6 +124,14 @@ def _price(id: str, generator: random.Random) -> TextExample:
     return TextExample(id, f"{who} {did} {what}.", label=score)
 
 
+def _likeness(id: str, generator: random.Random) -> TextExample:
+    """From 1 to 5: the two texts share who did it, what was done, and what it was done to."""
+    first, second = _draw(generator)[:3], _draw(generator)[:3]
+    second = tuple(one if generator.random() < 0.4 else other for one, other in zip(first, second, strict=True))
+    shared = sum(one == other for one, other in zip(first, second, strict=True))
+    return TextExample(id, " ".join(first), " ".join(second), 1.0 + 4 * shared / 3)
+
+
 _TAGS = {"Anna": "B-PER", "two": "B-PER", "sailors": "I-PER", "captain": "B-PER", "bridge": "B-LOC", "city": "B-LOC"}
 
 
@@ -157,6 +167,7 @@ _MAKERS: dict[str, Any] = {
     "pairs": _pair,
     "multi-label": _mentions,
     "regression": _price,
+    "similarity": _likeness,
     "tagging": _tagged,
     "questions": _question,
     "unanswerable questions": _uncertain_question,
@@ -186,13 +197,14 @@ def finetune_here(data: Dataset, out: Path, config: FinetuneConfig, tokenizer: T
         return finetune(data, out, config, tokenizer, **settings)
 
 
-def ask(folder: Path, examples: Sequence[Example]) -> tuple[Task, Encoded, Outputs, Answers]:
+def ask(folder: Path, examples: Sequence[Example]) -> tuple[Task, Features, list[Any], Predictions]:
     """Open a fine-tuned folder with all that it remembers, and let it answer."""
     saved = read_saved_task(folder)
-    tokenizer = Tokenizer.from_pretrained(folder)
-    encoded = encode(saved.task, examples, tokenizer, saved.max_length, saved.windows)
-    outputs = predict(Model.from_pretrained(folder), saved.task, examples, encoded, saved.windows)
-    return saved.task, encoded, outputs, choose_answers(saved.task, outputs, saved.threshold)
+    kind = kind_of(saved.task)
+    features = kind.encode(saved.task, examples, Tokenizer.from_pretrained(folder), saved.options)
+    outputs = run_model(Model.from_pretrained(folder), saved.task, examples, features, saved.options)
+    outputs = outputs if saved.scale is None else [saved.scale.stretch(output) for output in outputs]
+    return saved.task, features, outputs, kind.decode(saved.task, outputs, saved.threshold)
 
 
 def run_rank(job: dict[str, Any]) -> None:

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from litebert.errors import FolderError, RequestError
-from litebert.tasks.config import FinetuneConfig
-from litebert.tasks.finetune import configure, measure_volume, open_encoder
+from litebert.tasks.config import FinetuneConfig, configure, measure_volume, read_saved_task
+from litebert.tasks.finetune import open_encoder
 from litebert.tasks.readers.sources import OFFICIAL
-from litebert.tasks.saved import read_saved_task
 from litebert.tasks.task import ChoiceExample, Dataset, Example, QuestionExample, Task, TextExample
 from litebert.text.tokenizer import Tokenizer
 from tests.conftest import small_config
@@ -32,9 +31,9 @@ def test_there_must_be_something_to_learn(small_encoder: Path, small_tokenizer: 
 @pytest.mark.parametrize(
     ("name", "example"),
     [
-        ("classification", TextExample("7", "the river", place="own.csv, line 8")),
-        ("questions", QuestionExample("7", "Who?", "the river", place="own.csv, line 8")),
-        ("choice", ChoiceExample("7", "the river", "Who?", ("a", "b"), place="own.csv, line 8")),
+        ("classification", TextExample("7", "the river", location="own.csv, line 8")),
+        ("questions", QuestionExample("7", "Who?", "the river", location="own.csv, line 8")),
+        ("choice", ChoiceExample("7", "the river", "Who?", ("a", "b"), location="own.csv, line 8")),
     ],
 )
 def test_training_examples_have_labels(
@@ -118,11 +117,11 @@ def test_a_configuration_survives_its_file(small_encoder: Path, small_tokenizer:
 
 def test_kernels_are_compiled_for_long_runs_only(small_encoder: Path, small_tokenizer: Tokenizer) -> None:
     data = make_data("classification")
-    shape, _, place = open_encoder(str(small_encoder))
+    shape, _, location = open_encoder(str(small_encoder))
     volume = measure_volume(data.task, data.splits["train"], small_tokenizer, 48)
     assert (volume.num_items, volume.rows_per_item) == (len(data.splits["train"]), 1)
     assert volume.tokens_per_row is not None
     assert 4 < volume.tokens_per_row < 48
     for steps, expected in ((100, False), (10**9, True)):
-        assert configure(data.task, volume, shape, place, steps=steps).train.compiled is expected
+        assert configure(data.task, volume, shape, location, steps=steps).train.compiled is expected
     assert measure_volume(data.task, [], small_tokenizer, 48).num_items == 0

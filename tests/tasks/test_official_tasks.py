@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from litebert.model.model import Model
-from litebert.tasks.finetune import configure, open_encoder
-from litebert.tasks.metrics import score_answers
-from litebert.tasks.outputs import choose_answers
+from litebert.tasks.config import configure, read_saved_task
+from litebert.tasks.finetune import open_encoder
+from litebert.tasks.kinds import kind_of
+from litebert.tasks.metrics import compute_metrics, evaluate_outputs
 from litebert.tasks.predictions import (
     read_predictions,
     write_glue_submission,
@@ -18,8 +19,7 @@ from litebert.tasks.predictions import (
     write_squad_predictions,
 )
 from litebert.tasks.readers.sources import OFFICIAL, read_examples, read_official
-from litebert.tasks.saved import read_saved_task
-from litebert.tasks.scoring import score_outputs
+from litebert.tasks.task import Predictions
 from litebert.text.tokenizer import Tokenizer
 from tests.tasks.small import ask, finetune_here
 
@@ -188,8 +188,8 @@ def train(name: str, home: Path, encoder: Path, out: Path) -> dict[str, Any]:
     config = config.model_copy(update={"train": config.train.model_copy(update={"precision": "fp32"})})
     outcome = finetune_here(data, out, config, tokenizer)
     assert (outcome.status, outcome.step) == ("finished", 3)
-    assert data.task.score in outcome.metrics
-    return {"splits": data.splits, "task": data.task, "best": outcome.metrics[data.task.score]}
+    assert data.task.metric in outcome.metrics
+    return {"splits": data.splits, "task": data.task, "best": outcome.metrics[data.task.metric]}
 
 
 @pytest.mark.parametrize("name", GLUE_NAMES)
@@ -197,15 +197,15 @@ def test_glue(name: str, small_encoder: Path, tmp_path: Path) -> None:
     run = train(name, tmp_path / "glue", small_encoder, tmp_path / "run")
     task, splits = run["task"], run["splits"]
     dev = splits["dev"]
-    answers = ask(tmp_path / "run" / "model", dev)[3]
-    scores = score_answers(task, dev, answers.answers)
-    assert {*task.metrics} <= scores.keys()
-    close = 1e-3 if name == "sts-b" else 1e-6  # after three steps all scores are nearly the same
-    assert scores[task.score] == pytest.approx(run["best"], abs=close)
-    write_predictions(tmp_path / "dev.jsonl", task, dev, answers.answers, answers.details)
+    predictions = ask(tmp_path / "run" / "model", dev)[3]
+    metrics = compute_metrics(task, dev, predictions)
+    assert {*task.metrics} <= metrics.keys()
+    close = 1e-3 if name == "sts-b" else 1e-6  # after three steps all answers are nearly the same
+    assert metrics[task.metric] == pytest.approx(run["best"], abs=close)
+    write_predictions(tmp_path / "dev.jsonl", task, dev, predictions)
     again = read_predictions(task, dev, tmp_path / "dev.jsonl")
-    assert list(again.answers) == answers.answers
-    assert score_answers(task, dev, again.answers)[task.score] == pytest.approx(run["best"], abs=close)
+    assert again.answers == predictions.answers
+    assert compute_metrics(task, dev, again)[task.metric] == pytest.approx(run["best"], abs=close)
 
     files = []
     for split in (split for split in splits if split.startswith("test")):
@@ -228,31 +228,34 @@ def test_glue(name: str, small_encoder: Path, tmp_path: Path) -> None:
     assert files == (["MNLI-m.tsv", "MNLI-mm.tsv"] if name == "mnli" else [f"{official}.tsv"])
     if name == "mnli":
         other = splits["dev_mismatched"]
-        assert "accuracy" in score_answers(task, other, ask(tmp_path / "run" / "model", other)[3].answers)
+        assert "accuracy" in compute_metrics(task, other, ask(tmp_path / "run" / "model", other)[3])
 
 
 @pytest.mark.parametrize("name", ["squad1", "squad2"])
 def test_squad(name: str, small_encoder: Path, tmp_path: Path) -> None:
     run = train(name, tmp_path / "squad", small_encoder, tmp_path / "run")
     task, dev, test = run["task"], run["splits"]["dev"], run["splits"]["test"]
-    _, encoded, outputs, answers = ask(tmp_path / "run" / "model", dev)
-    assert encoded.rows.num_items > 2 * len(dev)  # windows, as the contexts are longer than a row
-    scores, threshold = score_outputs(task, dev, outputs, read_saved_task(tmp_path / "run" / "model").threshold)
-    assert scores["f1"] == pytest.approx(run["best"])
-    assert (threshold is not None) == (name == "squad2")
+    _, features, outputs, predictions = ask(tmp_path / "run" / "model", dev)
+    assert features.num_items > 2 * len(dev)  # windows, as the contexts are longer than a row
+    threshold = read_saved_task(tmp_path / "run" / "model").threshold
+    metrics, _ = evaluate_outputs(task, dev, outputs, threshold)
+    assert metrics["f1"] == pytest.approx(run["best"])
+    assert (threshold is not None) == ("threshold" in metrics) == (name == "squad2")
     file = tmp_path / "predictions.json"
-    second = write_squad_predictions(file, dev, answers.answers, answers.null_odds if name == "squad2" else None)
+    second = write_squad_predictions(
+        file, dev, predictions.answers, predictions.null_odds if name == "squad2" else None
+    )
     told = json.loads(file.read_text())
     assert list(told) == [example.id for example in dev]
     assert all(isinstance(text, str) and text in dev[0].context for text in told.values())
     again = read_predictions(task, dev, file, second)
-    assert score_answers(task, dev, again.answers)["f1"] == pytest.approx(run["best"])
+    assert compute_metrics(task, dev, again)["f1"] == pytest.approx(run["best"])
     if name == "squad2":
         assert second == tmp_path / "predictions_null_odds.json"
         assert json.loads(second.read_text()).keys() == told.keys()
-        raw = choose_answers(task, outputs)  # before the threshold, as the official script takes them
-        best = score_answers(task, dev, raw.answers, again.null_odds)
-        assert best["best_f1"] >= scores["f1"] - 1e-9
+        raw = kind_of(task).decode(task, outputs)  # before the threshold, as the official script takes them
+        best = compute_metrics(task, dev, Predictions(raw.answers, null_odds=again.null_odds))
+        assert best["best_f1"] >= metrics["f1"] - 1e-9
         assert {"HasAns_f1", "NoAns_f1", "best_exact_thresh"} <= best.keys()
     given = ask(tmp_path / "run" / "model", test)[3].answers
     write_squad_predictions(tmp_path / "test.json", test, given)
@@ -264,12 +267,13 @@ def test_squad(name: str, small_encoder: Path, tmp_path: Path) -> None:
 def test_race(small_encoder: Path, tmp_path: Path) -> None:
     run = train("race", tmp_path / "race", small_encoder, tmp_path / "run")
     task, dev = run["task"], run["splits"]["dev"]
-    answers = ask(tmp_path / "run" / "model", dev)[3]
-    scores = score_answers(task, dev, answers.answers)
-    assert scores["accuracy"] == pytest.approx(run["best"]) == (scores["accuracy_middle"] + scores["accuracy_high"]) / 2
-    assert all(len(detail["probabilities"]) == 4 for detail in answers.details)
-    write_predictions(tmp_path / "test.jsonl", task, dev, answers.answers, answers.details)
-    assert list(read_predictions(task, dev, tmp_path / "test.jsonl").answers) == answers.answers
+    predictions = ask(tmp_path / "run" / "model", dev)[3]
+    metrics = compute_metrics(task, dev, predictions)
+    parts = (metrics["accuracy_middle"] + metrics["accuracy_high"]) / 2
+    assert metrics["accuracy"] == pytest.approx(run["best"]) == parts
+    assert all(len(detail["probabilities"]) == 4 for detail in predictions.details)
+    write_predictions(tmp_path / "test.jsonl", task, dev, predictions)
+    assert read_predictions(task, dev, tmp_path / "test.jsonl").answers == predictions.answers
 
 
 def test_the_encoder_of_mnli_goes_on_with_rte(small_encoder: Path, small_tokenizer: Tokenizer, tmp_path: Path) -> None:

@@ -11,13 +11,14 @@ from torch import Tensor
 
 from litebert.batch import NO_LABEL, Batch
 from litebert.errors import RequestError
-from litebert.model.model import Model
-from litebert.tasks.encoding import encode
-from litebert.tasks.job import Finetuning, Split
-from litebert.tasks.outputs import Outputs, average, choose_answers, predict
-from litebert.tasks.scoring import score_outputs
-from litebert.tasks.spans import Candidate, Prediction
-from litebert.tasks.task import Answer, QuestionExample, Task
+from litebert.inference.ensemble import choose_members
+from litebert.tasks.finetune import Finetuning
+from litebert.tasks.kinds import kind_of
+from litebert.tasks.kinds.options import EncodeOptions
+from litebert.tasks.kinds.questions.spans import Candidate, Prediction
+from litebert.tasks.metrics import evaluate_outputs
+from litebert.tasks.outputs import run_model
+from litebert.tasks.task import Answer, Predictions, QuestionExample, Task
 from litebert.text.tokenizer import Tokenizer
 from litebert.training.distributed import join_world
 from litebert.training.objectives import answerable_loss, count_labels, score_loss
@@ -31,13 +32,12 @@ def make_job(name: str, tokenizer: Tokenizer, **wishes: Any) -> Finetuning:
     """The job of a run on a small task, with a model that is all random."""
     data = make_data(name, train=24, dev=1)
     config = small_run(data, None, tokenizer, **wishes)
-    torch.manual_seed(0)
-    model = Model(config.model, config.head).eval()
-    randomize(model, deviation=0.2)
-    train = data.splits["train"]
-    split = Split(train, encode(data.task, train, tokenizer, config.max_length, config.windows))
+    job = Finetuning(data, config, tokenizer)
     with join_world() as world:
-        return Finetuning(model, tokenizer, config, world, split, None)
+        job.setup(world, config, True, lambda message: None)
+    job.model.eval()
+    randomize(job.model, deviation=0.2)
+    return job
 
 
 def measure(job: Finetuning, batch: Batch) -> Tensor:
@@ -51,13 +51,13 @@ SHARED = ["classification", "pairs", "multi-label", "regression", "tagging", "qu
 @pytest.mark.parametrize("name", SHARED)
 def test_losses_are_those_of_transformers(name: str, small_tokenizer: Tokenizer, tmp_path: Path) -> None:
     job = make_job(name, small_tokenizer)
-    rows = job.train.encoded.rows
+    features = job.features
     items = np.arange(24)
     if name == "questions":  # transformers also looks for answers in the padding: compare without any
-        lengths = rows.lengths()
+        lengths = features.lengths()
         items = np.flatnonzero(lengths == np.bincount(lengths).argmax())
         assert len(items) > 2
-    batch = rows.collate(items, small_tokenizer.pad_id)
+    batch = features.collate(items, small_tokenizer.pad_id)
     assert batch.attention_mask is not None
     assert (batch.attention_mask == 0).any() == (name != "questions")
     job.write_model(tmp_path / "model", job.model.state_dict(), _state())
@@ -73,51 +73,51 @@ def test_losses_are_those_of_transformers(name: str, small_tokenizer: Tokenizer,
 @pytest.mark.parametrize("name", ["questions", "unanswerable questions"])
 def test_the_loss_of_a_row_does_not_depend_on_its_neighbours(name: str, small_tokenizer: Tokenizer) -> None:
     job = make_job(name, small_tokenizer)
-    rows = job.train.encoded.rows
-    together = measure(job, rows.collate(range(8), small_tokenizer.pad_id)).item()
-    alone = [measure(job, rows.collate([item], small_tokenizer.pad_id)).item() for item in range(8)]
+    features = job.features
+    together = measure(job, features.collate(range(8), small_tokenizer.pad_id)).item()
+    alone = [measure(job, features.collate([item], small_tokenizer.pad_id)).item() for item in range(8)]
     assert together == pytest.approx(sum(alone) / 8, abs=1e-5)
 
 
 def test_the_loss_of_options_is_that_of_transformers(small_tokenizer: Tokenizer, tmp_path: Path) -> None:
     """It knows no items with different numbers of options, so those of each number are compared."""
     job = make_job("choice", small_tokenizer)
-    rows = job.train.encoded.rows
-    assert rows.options is not None
+    features = job.features
+    assert features.num_rows is not None
     job.write_model(tmp_path / "model", job.model.state_dict(), _state())
     peer = open_in_transformers(tmp_path / "model")
     total = 0.0
     for count in (2, 3, 4):
-        items = np.flatnonzero(rows.options == count)
-        batch = rows.collate(items, small_tokenizer.pad_id)
+        items = np.flatnonzero(features.num_rows == count)
+        batch = features.collate(items, small_tokenizer.pad_id)
         with torch.no_grad():
             theirs = peer(batch.input_ids, batch.attention_mask, batch.token_type_ids, labels=batch.labels).loss
         assert measure(job, batch).item() == pytest.approx(theirs.item(), abs=1e-5)
         total += theirs.item() * len(items)
     # Together, options that are not there change nothing.
-    assert measure(job, rows.collate(range(24))).item() == pytest.approx(total / 24, abs=1e-5)
+    assert measure(job, features.collate(range(24))).item() == pytest.approx(total / 24, abs=1e-5)
 
 
-def test_pieces_of_a_step_add_up(small_tokenizer: Tokenizer) -> None:
-    """Also where tags are counted, of which pieces have different numbers.
+def test_micro_batches_of_a_step_add_up(small_tokenizer: Tokenizer) -> None:
+    """Also where tags are counted, of which micro-batches have different numbers.
 
     Not for questions that all have answers: their head scores padding like any other place, as transformers' does.
     """
     for name in TASKS.keys() - {"questions"}:
         job = make_job(name, small_tokenizer)
-        rows = job.train.encoded.rows
-        whole, pieces = rows.collate(range(24)), [rows.collate(range(7)), rows.collate(range(7, 24))]
-        totals = [float(sum(counts)) for counts in zip(*map(job.count, pieces), strict=True)]
+        features = job.features
+        whole, parts = features.collate(range(24)), [features.collate(range(7)), features.collate(range(7, 24))]
+        totals = [float(sum(counts)) for counts in zip(*map(job.count, parts), strict=True)]
         assert totals == [float(count) for count in job.count(whole)]
         with torch.no_grad():
-            parts = sum(torch.stack(job.measure(job.model, piece, totals, 0)).sum() for piece in pieces)
-        assert float(parts) == pytest.approx(measure(job, whole).item(), rel=1e-5), name
+            added = sum(torch.stack(job.measure(job.model, part, totals, 0)).sum() for part in parts)
+        assert float(added) == pytest.approx(measure(job, whole).item(), rel=1e-5), name
 
 
 def test_half_of_the_loss_says_whether_there_is_an_answer(small_tokenizer: Tokenizer) -> None:
     job = make_job("unanswerable questions", small_tokenizer)
     assert job.losses == ("span_loss", "answerable_loss")
-    batch = job.train.encoded.rows.collate(range(24))
+    batch = job.features.collate(range(24))
     assert batch.start_positions is not None
     output = job.model(**batch.inputs())
     has_answer = (batch.start_positions > 0).tolist()
@@ -145,8 +145,26 @@ def _state() -> Any:
 # --- outputs ----------------------------------------------------------------------------------------------------------
 
 
+Said = list[Any]
+"""What a model says about each example."""
+
+
+def decode(task: Task, outputs: Said, threshold: float | None = None) -> Predictions:
+    return kind_of(task).decode(task, outputs, threshold)
+
+
+def average(task: Task, members: list[Said]) -> Said:
+    """What several models say together."""
+    return [kind_of(task).average(task, one) for one in zip(*members, strict=True)]
+
+
+def predict(job: Finetuning, examples: list[Any], tokenizer: Tokenizer, options: EncodeOptions, **more: Any) -> Said:
+    features = kind_of(job.task).encode(job.task, examples, tokenizer, options)
+    return run_model(job.model, job.task, examples, features, options, **more)
+
+
 @pytest.fixture(scope="module")
-def said(small_tokenizer: Tokenizer) -> dict[str, tuple[list[Any], list[Outputs]]]:
+def said(small_tokenizer: Tokenizer) -> dict[str, tuple[list[Any], list[Said]]]:
     """For each task some examples, and what two models say about them."""
     found = {}
     for name in TASKS:
@@ -155,23 +173,24 @@ def said(small_tokenizer: Tokenizer) -> dict[str, tuple[list[Any], list[Outputs]
             job = make_job(name, small_tokenizer)
             randomize(job.model, seed=seed, deviation=0.3)
             examples = make_examples(name, 20, seed=5)
-            encoded = encode(job.task, examples, small_tokenizer, 24, job.config.windows)
-            outputs.append(predict(job.model, job.task, examples, encoded, job.config.windows))
+            outputs.append(predict(job, examples, small_tokenizer, EncodeOptions(24, job.config.windows)))
         found[name] = (examples, outputs)
     return found
 
 
-def spread(task: Task, outputs: Outputs) -> list[Any]:
+def spread(task: Task, outputs: Said) -> list[Any]:
     """The probabilities of each example, as they are told."""
-    details = choose_answers(task, outputs).details
+    details = decode(task, outputs).details
     if task.kind == "questions":
         return [[one["probability"] for one in detail["nbest"]] for detail in details]
     shares = [detail["probabilities"] for detail in details]
     return [list(share.values()) if isinstance(share, dict) else share for share in shares]
 
 
-@pytest.mark.parametrize("name", [name for name in TASKS if name not in ("regression", "tagging", "multi-label")])
-def test_probabilities_sum_to_one(name: str, said: dict[str, tuple[list[Any], list[Outputs]]]) -> None:
+@pytest.mark.parametrize(
+    "name", [name for name in TASKS if name not in ("regression", "similarity", "tagging", "multi-label")]
+)
+def test_probabilities_sum_to_one(name: str, said: dict[str, tuple[list[Any], list[Said]]]) -> None:
     examples, outputs = said[name]
     shares = spread(TASKS[name], outputs[0])
     assert len(shares) == len(examples)
@@ -181,27 +200,28 @@ def test_probabilities_sum_to_one(name: str, said: dict[str, tuple[list[Any], li
 
 
 def test_probabilities_of_several_labels_are_each_their_own() -> None:
-    answers = choose_answers(TASKS["multi-label"], Outputs([np.array([0.0, 2.0, 3.0], np.float32)]))
-    assert answers.answers == [("bridge", "year")]
+    answers = decode(TASKS["multi-label"], [np.array([0.0, 2.0, 3.0], np.float32)])
+    assert answers.answers == (("bridge", "year"),)
     assert answers.details[0]["probabilities"] == {"apples": 0.5, "bridge": 0.8808, "year": 0.95257}
 
 
-def test_every_example_has_its_scores(said: dict[str, tuple[list[Any], list[Outputs]]]) -> None:
+def test_every_example_has_its_scores(said: dict[str, tuple[list[Any], list[Said]]]) -> None:
     for name, (examples, (outputs, _)) in said.items():
-        answers = choose_answers(TASKS[name], outputs)
+        answers = decode(TASKS[name], outputs)
         assert len(answers.answers) == len(answers.details) == len(examples) == 20
-        scores, threshold = score_outputs(TASKS[name], examples, outputs)
-        assert TASKS[name].score in scores
-        assert (threshold is not None) == TASKS[name].has_unanswerable
+        metrics, found = evaluate_outputs(TASKS[name], examples, outputs)
+        assert TASKS[name].metric in metrics
+        assert ("threshold" in metrics) == TASKS[name].has_unanswerable
+        assert found == decode(TASKS[name], outputs, metrics.get("threshold"))
 
 
 def test_answers_are_names() -> None:
     scores = [np.array(row, np.float32) for row in ([0, 1], [2, 0])]
-    assert choose_answers(TASKS["classification"], Outputs(scores)).answers == ["at sea", "ashore"]
+    assert decode(TASKS["classification"], scores).answers == ("at sea", "ashore")
     tags = [np.eye(4, dtype=np.float32)[[3, 1, 2]], np.zeros((0, 4), np.float32)]
-    assert choose_answers(TASKS["tagging"], Outputs(tags)).answers == [("O", "B-PER", "I-PER"), ()]
-    assert choose_answers(TASKS["choice"], Outputs([np.array([0, 5, 1], np.float32)])).answers == [1]
-    assert choose_answers(TASKS["regression"], Outputs([np.array([2.5], np.float32)])).answers == [2.5]
+    assert decode(TASKS["tagging"], tags).answers == (("O", "B-PER", "I-PER"), ())
+    assert decode(TASKS["choice"], [np.array([0, 5, 1], np.float32)]).answers == (1,)
+    assert decode(TASKS["regression"], [np.array([2.5], np.float32)]).answers == (2.5,)
 
 
 def test_long_sentences_have_all_their_tags(small_tokenizer: Tokenizer) -> None:
@@ -217,16 +237,16 @@ def test_long_sentences_have_all_their_tags(small_tokenizer: Tokenizer) -> None:
 
 
 def _tag(job: Finetuning, examples: list[Any], tokenizer: Tokenizer, max_length: int) -> list[Any]:
-    return predict(job.model, job.task, examples, encode(job.task, examples, tokenizer, max_length)).scores
+    return predict(job, examples, tokenizer, EncodeOptions(max_length))
 
 
 # --- averages ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_the_average_of_one_is_that_one(name: str, said: dict[str, tuple[list[Any], list[Outputs]]]) -> None:
+def test_the_average_of_one_is_that_one(name: str, said: dict[str, tuple[list[Any], list[Said]]]) -> None:
     task, (_, (member, _)) = TASKS[name], said[name]
-    alone, together = choose_answers(task, member), choose_answers(task, average(task, [member]))
+    alone, together = decode(task, member), decode(task, average(task, [member]))
     assert together.answers == alone.answers
     for found, wanted in zip(
         spread_or_answers(task, average(task, [member])), spread_or_answers(task, member), strict=True
@@ -234,13 +254,13 @@ def test_the_average_of_one_is_that_one(name: str, said: dict[str, tuple[list[An
         assert found == pytest.approx(wanted, abs=2e-5)
 
 
-def spread_or_answers(task: Task, outputs: Outputs) -> list[Any]:
-    return choose_answers(task, outputs).answers if task.kind == "regression" else spread(task, outputs)
+def spread_or_answers(task: Task, outputs: Said) -> list[Any]:
+    return list(decode(task, outputs).answers) if kind_of(task).answer_type == "number" else spread(task, outputs)
 
 
 @pytest.mark.parametrize("name", [name for name in TASKS if TASKS[name].kind not in ("questions", "tagging")])
-def test_the_average_of_two_is_between_them(name: str, said: dict[str, tuple[list[Any], list[Outputs]]]) -> None:
-    """The mean of the probabilities (of the scores in regression)."""
+def test_the_average_of_two_is_between_them(name: str, said: dict[str, tuple[list[Any], list[Said]]]) -> None:
+    """The mean of the probabilities (of numbers, that of the numbers)."""
     task, (_, members) = TASKS[name], said[name]
     one, other, both = (spread_or_answers(task, outputs) for outputs in (*members, average(task, members)))
     for first, second, mean in zip(one, other, both, strict=True):
@@ -251,21 +271,21 @@ def test_the_average_of_two_is_between_them(name: str, said: dict[str, tuple[lis
 def test_a_surer_member_outvotes_another() -> None:
     task = TASKS["tagging"]
     sure, unsure = np.array([[9.0, 0, 0, 0]], np.float32), np.array([[0, 0.1, 0, 0]], np.float32)
-    assert choose_answers(task, average(task, [Outputs([sure]), Outputs([unsure])])).answers == [("B-LOC",)]
+    assert decode(task, average(task, [[sure], [unsure]])).answers == (("B-LOC",),)
     spans = [
         Prediction((Candidate("a", 0, 1, 1.0, 0.9), Candidate("b", 2, 3, 0.5, 0.1)), 1.0),
         Prediction((Candidate("b", 2, 3, 1.0, 0.6), Candidate("a", 0, 1, 0.5, 0.4)), 2.0),
     ]
-    both = average(TASKS["questions"], [Outputs(spans=[one]) for one in spans])
-    answers = choose_answers(TASKS["unanswerable questions"], both)
-    assert (answers.answers, answers.null_odds) == (["a"], [1.5])
-    assert choose_answers(TASKS["unanswerable questions"], both, threshold=1.0).answers == [""]
-    assert choose_answers(TASKS["questions"], both, threshold=1.0).answers == ["a"]  # here there is always one
+    both = average(TASKS["questions"], [[one] for one in spans])
+    answers = decode(TASKS["unanswerable questions"], both)
+    assert (answers.answers, answers.null_odds) == (("a",), (1.5,))
+    assert decode(TASKS["unanswerable questions"], both, threshold=1.0).answers == ("",)
+    assert decode(TASKS["questions"], both, threshold=1.0).answers == ("a",)  # here there is always one
 
 
 def test_an_ensemble_has_members() -> None:
-    with pytest.raises(RequestError, match="one member"):
-        average(TASKS["classification"], [])
+    with pytest.raises(RequestError, match="one model at least"):
+        choose_members([], make_examples("classification", 3, seed=0))
 
 
 # --- figures ----------------------------------------------------------------------------------------------------------
@@ -281,14 +301,15 @@ def test_the_threshold_is_tuned_where_none_is_given() -> None:
     spans = [
         Prediction((Candidate("a b"[at], at, at + 1, 0.0, 1.0),), odds) for at, odds in ((0, -3.0), (2, 1.0), (0, 4.0))
     ]
-    scores, threshold = score_outputs(task, examples, Outputs(spans=spans))
-    assert threshold is not None
-    assert 1.0 <= threshold < 4.0
-    assert (scores["f1"], scores["best_f1"], scores["threshold"]) == (1.0, 1.0, threshold)
-    given, same = score_outputs(task, examples, Outputs(spans=spans), threshold=0.0)
+    metrics, predictions = evaluate_outputs(task, examples, spans)
+    assert 1.0 <= metrics["threshold"] < 4.0
+    assert (metrics["f1"], metrics["best_f1"]) == (1.0, 1.0)
+    assert predictions.answers == ("a", "b", "")
+    given, predictions = evaluate_outputs(task, examples, spans, threshold=0.0)
     assert given["f1"] == pytest.approx(2 / 3)
-    assert same == 0.0
-    assert choose_answers(task, Outputs(spans=spans), 0.0).answers == ["a", "", ""]
+    assert given["threshold"] == 0.0
+    assert predictions.answers == ("a", "", "")
+    assert decode(task, spans, 0.0).answers == ("a", "", "")
 
 
 def test_a_model_keeps_its_mode(small_tokenizer: Tokenizer) -> None:
@@ -297,7 +318,6 @@ def test_a_model_keeps_its_mode(small_tokenizer: Tokenizer) -> None:
     seen: list[int] = []
     for training in (True, False):
         job.model.train(training)
-        encoded = encode(job.task, examples, small_tokenizer, 40)
-        predict(job.model, job.task, examples, encoded, on_progress=seen.append)
+        predict(job, examples, small_tokenizer, EncodeOptions(40), on_progress=seen.append)
         assert job.model.training == training
     assert seen == [3, 3]

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from litebert.tasks.metrics import gold_answer
+from litebert.tasks.kinds import kind_of
 from litebert.tasks.predictions import read_predictions, write_predictions
 from litebert.tasks.readers.tables import read_table
-from litebert.tasks.task import ChoiceExample, Columns, DataError, Example, Task
+from litebert.tasks.task import ChoiceExample, Columns, DataError, Example, Predictions, Task
 from tests.tasks.readers.tables import write
 
 CHOICES: list[Example] = [ChoiceExample(id_, "p", "q", ("x", "y", "z")) for id_ in "abc"]
@@ -35,7 +35,7 @@ def test_right_and_predicted_options_are_read_alike(
     task = make_task(columns)
     unanswered = read_table(table, "choice", columns, with_labels=False).examples
     try:
-        right = [gold_answer(example) for example in read_table(table, "choice", columns).examples]
+        right = [kind_of(task).gold(example) for example in read_table(table, "choice", columns).examples]
     except DataError:
         with pytest.raises(DataError, match="predicts"):
             read_predictions(task, unanswered, file)
@@ -52,7 +52,8 @@ def test_options_by_the_names_of_their_columns(tmp_path: Path) -> None:
         read_predictions(mixed, CHOICES, write(tmp_path, "p.txt", "B\na\n2\n"))
     # What we write ourselves is an index, whatever the columns are called.
     for name in ("own.jsonl", "own.tsv"):
-        write_predictions(tmp_path / name, numbered, CHOICES, [1, 0, 2], [{"probabilities": [0.2, 0.3, 0.5]}] * 3)
+        said = Predictions((1, 0, 2), ({"probabilities": [0.2, 0.3, 0.5]},) * 3)
+        write_predictions(tmp_path / name, numbered, CHOICES, said)
         assert read_predictions(numbered, CHOICES, tmp_path / name).answers == (1, 0, 2)
     with pytest.raises(DataError, match=r"line 1, predicts 3, which is no option: numbers count from 0 to 2"):
         read_predictions(numbered, CHOICES[:1], write(tmp_path, "p.jsonl", '{"id": "a", "prediction": 3}'))

@@ -24,7 +24,7 @@ from litebert.tasks.task import (
     Columns,
     DataError,
     Example,
-    Kind,
+    Predictions,
     QuestionExample,
     TaggedExample,
     Task,
@@ -32,7 +32,7 @@ from litebert.tasks.task import (
 )
 
 
-def make_task(kind: Kind, labels: Sequence[str] = (), name: str = "mine", **more: Any) -> Task:
+def make_task(kind: str, labels: Sequence[str] = (), name: str = "mine", **more: Any) -> Task:
     return Task(name=name, kind=kind, labels=tuple(labels), metrics=("accuracy",), **more)
 
 
@@ -44,7 +44,7 @@ NER = make_task("tagging", ("O", "B-X", "I-X"))
 SQUAD = make_task("questions", has_unanswerable=True)
 RACE = make_task("choice")
 
-TEXTS: list[Example] = [TextExample(id_, "text", place=f"dev.tsv, line {n}") for n, id_ in enumerate("abc", 2)]
+TEXTS: list[Example] = [TextExample(id_, "text", location=f"dev.tsv, line {n}") for n, id_ in enumerate("abc", 2)]
 TAGGED: list[Example] = [TaggedExample("a", ("w", "w")), TaggedExample("b", ("w",)), TaggedExample("c", ("w",) * 3)]
 QUESTIONS: list[Example] = [QuestionExample(id_, "?", "context") for id_ in "abc"]
 CHOICES: list[Example] = [ChoiceExample(id_, "p", "q", ("x", "y", "z")) for id_ in "abc"]
@@ -54,6 +54,16 @@ def write(folder: Path, name: str, text: str) -> Path:
     file = folder / name
     file.write_bytes(text.encode())
     return file
+
+
+def save(
+    file: Path,
+    task: Task,
+    examples: Sequence[Example],
+    answers: Sequence[Any],
+    details: Sequence[dict[str, Any]] | None,
+) -> None:
+    write_predictions(file, task, examples, Predictions(tuple(answers), tuple(details or ())))
 
 
 def test_ids_are_found_under_their_own_name(tmp_path: Path) -> None:
@@ -254,7 +264,7 @@ def test_what_is_written_is_read(
     tmp_path: Path, task: Task, examples: list[Example], answers: list[Any], ending: str
 ) -> None:
     file = tmp_path / "new" / f"p.{ending}"
-    write_predictions(file, task, examples, answers, [{"probabilities": [0.5, n]} for n in range(3)])
+    save(file, task, examples, answers, [{"probabilities": [0.5, n]} for n in range(3)])
     assert read_predictions(task, examples, file).answers == tuple(answers)
     assert [path.name for path in file.parent.iterdir()] == [file.name]
 
@@ -262,12 +272,12 @@ def test_what_is_written_is_read(
 @given(texts=st.lists(st.text(), min_size=3, max_size=3))
 def test_any_text_survives_json_lines(tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> None:
     file = tmp_path_factory.getbasetemp() / "any.jsonl"
-    write_predictions(file, SQUAD, QUESTIONS, texts, None)
+    save(file, SQUAD, QUESTIONS, texts, None)
     assert read_predictions(SQUAD, QUESTIONS, file).answers == tuple(texts)
     write_squad_predictions(file.with_suffix(".json"), QUESTIONS, texts)
     assert read_predictions(SQUAD, QUESTIONS, file.with_suffix(".json")).answers == tuple(texts)
     half = [text + "\ud800" for text in texts]  # JSON can hold half of a character
-    write_predictions(file, SQUAD, QUESTIONS, half, None)
+    save(file, SQUAD, QUESTIONS, half, None)
     assert read_predictions(SQUAD, QUESTIONS, file).answers == tuple(half)
 
 
@@ -277,7 +287,7 @@ def test_rows_hold_the_label_and_the_details(tmp_path: Path) -> None:
         {"probabilities": {"bad": np.float32(0.25)}, "logits": np.array([1.0, -np.inf])},
         {"probabilities": None},
     ]
-    write_predictions(tmp_path / "p.jsonl", SENTIMENT, examples, ["good", "bad"], details)
+    save(tmp_path / "p.jsonl", SENTIMENT, examples, ["good", "bad"], details)
     rows = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
     assert rows == [
         {"id": "a", "prediction": "good", "label": "bad", "probabilities": {"bad": 0.25}, "logits": [1.0, None]},
@@ -285,7 +295,7 @@ def test_rows_hold_the_label_and_the_details(tmp_path: Path) -> None:
     ]
     assert list(rows[0])[:3] == ["id", "prediction", "label"]
     question = QuestionExample("q", "?", "a b", (Answer("a", 0), Answer("b", 2)))
-    write_predictions(tmp_path / "q.tsv", SQUAD, [question], ["one\ttwo\r\nthree\u2028"], [{"note": "x\ny", "p": 0.5}])
+    save(tmp_path / "q.tsv", SQUAD, [question], ["one\ttwo\r\nthree\u2028"], [{"note": "x\ny", "p": 0.5}])
     assert (tmp_path / "q.tsv").read_bytes().decode() == (
         'id\tprediction\tlabel\tnote\tp\nq\tone two three \t["a", "b"]\tx y\t0.5\n'
     )
@@ -293,15 +303,15 @@ def test_rows_hold_the_label_and_the_details(tmp_path: Path) -> None:
 
 def test_what_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(RequestError, match=r"\.jsonl or \.tsv"):
-        write_predictions(tmp_path / "p.parquet", SENTIMENT, TEXTS, ["bad"] * 3, None)
+        save(tmp_path / "p.parquet", SENTIMENT, TEXTS, ["bad"] * 3, None)
     with pytest.raises(RequestError, match="2 predictions for 3 examples"):
-        write_predictions(tmp_path / "p.tsv", SENTIMENT, TEXTS, ["bad"] * 2, None)
+        save(tmp_path / "p.tsv", SENTIMENT, TEXTS, ["bad"] * 2, None)
     mixed = make_task("multi-label", ("a,b",))
     with pytest.raises(RequestError, match="cannot hold the label 'a,b'"):
-        write_predictions(tmp_path / "p.tsv", mixed, TEXTS, [("a,b",)] * 3, None)
+        save(tmp_path / "p.tsv", mixed, TEXTS, [("a,b",)] * 3, None)
     (tmp_path / "folder.tsv").mkdir()
     with pytest.raises(LitebertError, match="cannot write"):
-        write_predictions(tmp_path / "folder.tsv", SENTIMENT, TEXTS, ["bad"] * 3, None)
+        save(tmp_path / "folder.tsv", SENTIMENT, TEXTS, ["bad"] * 3, None)
     assert [path.name for path in tmp_path.iterdir()] == ["folder.tsv"]
 
 

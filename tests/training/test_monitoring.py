@@ -7,7 +7,7 @@ import random
 import pytest
 
 from litebert.pretraining.job import Pretraining
-from litebert.tasks.job import Finetuning
+from litebert.tasks.finetune import Finetuning
 from litebert.training.monitoring import BAD_STEPS, LOWER_RATE, Health, Meter
 
 

@@ -12,17 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from litebert.baselines.ladder import EXPLANATIONS, LADDER, AnswerType, make_rung
+from litebert.baselines.ladder import EXPLANATIONS, LADDER, make_rung
 from litebert.errors import RequestError
 from litebert.folders import write_json
-from litebert.tasks.config import FinetuneConfig
-from litebert.tasks.finetune import choose_length, configure, finetune, measure_volume, open_encoder
-from litebert.tasks.metrics import gold_answer, majority_score, score_answers
-from litebert.tasks.predictor import open_predictor
+from litebert.inference.load import load
+from litebert.tasks.config import FinetuneConfig, choose_length, configure, measure_volume
+from litebert.tasks.finetune import finetune, open_encoder
+from litebert.tasks.kinds import kind_of
+from litebert.tasks.metrics import compute_metrics, has_learnt, measure_majority, summarize_seeds
 from litebert.tasks.readers.sources import hold_out, is_official
-from litebert.tasks.scoring import score_outputs
-from litebert.tasks.seeds import has_learnt, summarize_seeds
-from litebert.tasks.task import ChoiceExample, Dataset, Example, QuestionExample, TaggedExample, Task
+from litebert.tasks.task import Dataset, Example, Predictions, Task
 from litebert.text.tokenizer import Tokenizer
 from litebert.training.job import OnStep, RunResult
 from litebert.training.run_folder import RunFolder
@@ -92,7 +91,7 @@ class Comparison:
     @property
     def rungs(self) -> list[str]:
         """The names of all rungs, from the simplest upwards."""
-        return [MAJORITY, *LADDER[_answer_type(self.task)], SCRATCH, PRETRAINED]
+        return [MAJORITY, *LADDER[kind_of(self.task).answer_type], SCRATCH, PRETRAINED]
 
     def describe(self, rows: Sequence[ResultRow]) -> dict[str, Any]:
         """The comparison as it is saved: what was asked, with which settings, and the rows of the table."""
@@ -101,7 +100,7 @@ class Comparison:
         return {
             "task": self.task.name,
             "split": self.split,
-            "metric": self.task.score,
+            "metric": self.task.metric,
             "num_examples": {"train": len(self.train), self.split: len(self.examples)},
             "settings": {
                 "encoder": self.encoder,
@@ -159,20 +158,23 @@ def compare(
 def run_majority(comparison: Comparison) -> ResultRow:
     """Measure the answer that is most often right."""
     begun = time.perf_counter()
-    metrics = majority_score(comparison.task, comparison.train, comparison.examples)
+    metrics = measure_majority(comparison.task, comparison.train, comparison.examples)
     seconds = time.perf_counter() - begun
     return _make_row(comparison, MAJORITY, metrics, seconds, 0, len(comparison.examples) / max(seconds, 1e-9))
 
 
 def run_rung(comparison: Comparison, name: str, seed: int = 0) -> ResultRow:
     """Train and measure one of the baselines."""
-    rung = make_rung(name, _answer_type(comparison.task), seed)
+    kind = kind_of(comparison.task)
+    rung = make_rung(name, kind.answer_type, seed)
     begun = time.perf_counter()
-    rung.fit([_features(example) for example in comparison.train], [_target(example) for example in comparison.train])
+    targets = [kind.baseline_target(example) for example in comparison.train]
+    rung.fit([kind.inputs(example) for example in comparison.train], targets)
     trained = time.perf_counter()
-    answers = rung.predict([_features(example) for example in comparison.examples])
+    answers = rung.predict([kind.inputs(example) for example in comparison.examples])
     rate = len(answers) / max(time.perf_counter() - trained, 1e-9)
-    metrics = score_answers(comparison.task, comparison.examples, answers)
+    predictions = Predictions(tuple(map(kind.read_baseline, answers)))
+    metrics = compute_metrics(comparison.task, comparison.examples, predictions)
     return _make_row(comparison, name, metrics, trained - begun, rung.size_bytes, rate)
 
 
@@ -190,7 +192,7 @@ def run_encoder(
     """
     task, name, data = comparison.task, SCRATCH if scratch else PRETRAINED, comparison.data
     if comparison.split == "dev":
-        learnt, dev = hold_out(comparison.train)
+        learnt, dev = hold_out(task, comparison.train)
         data = Dataset(task, {"train": learnt, "dev": dev}, data.num_skipped)
     metrics: dict[int, dict[str, float]] = {}
     seconds, rates, size = [], [], 0
@@ -201,15 +203,15 @@ def run_encoder(
         outcome = train(data, folder, config, comparison.tokenizer, resume=resume, on_step=on_step)
         if outcome.status == "interrupted":
             raise KeyboardInterrupt
-        metrics[seed], rate = _evaluate(folder, task, comparison.examples)
+        metrics[seed], rate = _evaluate(folder, comparison.examples)
         rates.append(rate)
         seconds.append(outcome.seconds)
-        size = (folder / "model" / "model.safetensors").stat().st_size
-    values = {seed: found[task.score] for seed, found in metrics.items()}
+        size = (RunFolder(folder).model / "model.safetensors").stat().st_size
+    values = {seed: found[task.metric] for seed, found in metrics.items()}
     summary = summarize_seeds(values, None)
     middle = min(values, key=lambda seed: abs(values[seed] - summary["median"]))
     row = _make_row(comparison, name, metrics[middle], statistics.median(seconds), size, statistics.median(rates))
-    majority = majority_score(task, comparison.train, comparison.examples)[task.score]
+    majority = measure_majority(task, comparison.train, comparison.examples)[task.metric]
     return row | {
         "score": summary["median"],
         "seeds": summary["seeds"],
@@ -219,13 +221,12 @@ def run_encoder(
     }
 
 
-def _evaluate(folder: Path, task: Task, examples: Sequence[Example]) -> tuple[dict[str, float], float]:
+def _evaluate(folder: Path, examples: Sequence[Example]) -> tuple[dict[str, float], float]:
     """The metrics of a fine-tuned model, and how many examples it answers in a second."""
-    predictor = open_predictor(str(folder))
+    pipeline = load(folder)
     begun = time.perf_counter()
-    outputs = predictor.ask(examples)
-    rate = len(examples) / max(time.perf_counter() - begun, 1e-9)
-    return score_outputs(task, examples, outputs, predictor.threshold)[0], rate
+    metrics = pipeline.evaluate(examples).metrics
+    return metrics, len(examples) / max(time.perf_counter() - begun, 1e-9)
 
 
 def _make_row(
@@ -234,7 +235,7 @@ def _make_row(
     return {
         "name": name,
         "explanation": _EXPLANATIONS[name],
-        "score": metrics[comparison.task.score],
+        "score": metrics[comparison.task.metric],
         "metrics": metrics,
         "train_seconds": seconds,
         "size_bytes": size,
@@ -255,45 +256,6 @@ def _choose_split(data: Dataset, wanted: str | None) -> str:
     if not examples:
         there = ", ".join(data.splits)
         raise RequestError(f"{data.task.name} has no split {split!r} here: there are {there}")
-    if any(gold_answer(example) is None for example in examples):
+    if any(kind_of(data.task).gold(example) is None for example in examples):
         raise RequestError(f"the answers of {data.task.name}'s split {split!r} are not known: choose another --split")
     return split
-
-
-def _answer_type(task: Task) -> AnswerType:
-    """What the answers of a task look like."""
-    types: dict[str, AnswerType] = {
-        "classification": "label",
-        "multi-label": "labels",
-        "regression": "number",
-        "tagging": "tags",
-        "questions": "span",
-        "choice": "option",
-    }
-    return types[task.kind]
-
-
-def _features(example: Example) -> Any:
-    """An example as the baselines take it."""
-    match example:
-        case TaggedExample():
-            return list(example.words)
-        case QuestionExample():
-            return example.question, example.context
-        case ChoiceExample():
-            return example.passage, example.question, example.options
-        case _:
-            return example.text if example.pair is None else (example.text, example.pair)
-
-
-def _target(example: Example) -> Any:
-    """What is right, as the baselines take it."""
-    match example:
-        case TaggedExample():
-            return list(example.tags or ())
-        case QuestionExample():
-            return [answer.text for answer in example.answers or ()]
-        case ChoiceExample():
-            return example.answer
-        case _:
-            return example.label

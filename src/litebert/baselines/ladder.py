@@ -14,7 +14,7 @@ Below the ladder stands the majority: the answer that is most often right, whate
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Protocol, Self
 
 from litebert.baselines.bag_of_words import BagOfWords
 from litebert.baselines.likelihood import LikelyOption, NgramClassifier, NgramLabeler
@@ -23,10 +23,9 @@ from litebert.baselines.overlap import BagSimilarity, IdfSimilarity, SimilarOpti
 from litebert.baselines.questions import FirstWords, SimilarSentence
 from litebert.baselines.word2vec import AveragedVectors
 from litebert.errors import RequestError
+from litebert.tasks.kinds.kind import AnswerType
 
-__all__ = ["EXPLANATIONS", "LADDER", "AnswerType", "Baseline", "FrequentTag", "make_rung"]
-
-AnswerType = Literal["label", "labels", "number", "tags", "span", "option"]
+__all__ = ["EXPLANATIONS", "LADDER", "Baseline", "FrequentTag", "make_rung"]
 
 
 class Baseline(Protocol):

@@ -13,7 +13,7 @@ from typing import Self
 from litebert.baselines.overlap import Similarity
 from litebert.baselines.words import WordSpan, find_words, split_words
 from litebert.errors import RequestError
-from litebert.tasks.squad_metrics import choose_threshold
+from litebert.tasks.kinds.questions.squad_metrics import choose_threshold
 from litebert.tasks.task import Answer, QuestionExample
 
 __all__ = ["FirstWords", "QuestionItem", "SimilarSentence", "cut_sentences", "pick_span"]

@@ -10,9 +10,9 @@ from litebert.cli.options import Json, print_json
 __all__ = ["fill_mask"]
 
 
-@app.command("fill-mask", epilog="Example:  litebert fill-mask my-run/model 'the [MASK] of the house was open .'")
+@app.command("fill-mask", epilog="Example:  litebert fill-mask my-run 'the [MASK] of the house was open .'")
 def fill_mask(
-    model: Annotated[str, typer.Argument(help="A model folder or a hub name.")],
+    model: Annotated[str, typer.Argument(help="A run, a model folder or a hub name.")],
     texts: Annotated[list[str], typer.Argument(help="Texts with one or more masks, usually written [MASK].")],
     top: Annotated[int, typer.Option(min=1, help="Guesses for each mask.")] = 5,
     as_json: Json = False,
@@ -21,7 +21,7 @@ def fill_mask(
     from litebert.runtime import prepare_process
 
     prepare_process()
-    from litebert.inference.pipelines import load
+    from litebert.inference.load import load
 
     pipeline = load(model)
     answers = [(text, pipeline.fill_mask(text, top)) for text in texts]

@@ -1,5 +1,6 @@
 """Options that several commands have, and what they do with them."""
 
+import inspect
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Columns",
+    "ConfigFile",
     "Json",
+    "Set",
     "SkipBad",
     "Sources",
     "TokenizerName",
@@ -20,7 +23,8 @@ __all__ = [
     "open_reader",
     "print_json",
     "said_bad",
-    "sound",
+    "takes",
+    "validated",
 ]
 
 Config = TypeVar("Config")
@@ -48,7 +52,31 @@ Columns = Annotated[
         "are read, in this order, as paragraphs of one document.",
     ),
 ]
+ConfigFile = Annotated[
+    Path | None, typer.Option("--config", help="Settings from a .toml or .json file, such as a run.json.")
+]
+Set = Annotated[
+    list[str] | None, typer.Option("--set", help="Any setting by name, such as train.optim.lr=1e-3; repeat it.")
+]
 SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave bad records out and count them.")]
+
+
+def takes(*bundles: Callable[..., None]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options of some bundles, which it gets as keyword arguments.
+
+    A bundle is a function whose parameters are the options; it is never called.
+    """
+
+    def join(command: Callable[..., None]) -> Callable[..., None]:
+        own = inspect.signature(command)
+        kept = [it for it in own.parameters.values() if it.kind is not inspect.Parameter.VAR_KEYWORD]
+        more = [it for bundle in bundles for it in inspect.signature(bundle).parameters.values()]
+        last = [it for it in kept if it.name == "as_json"]
+        first = [it for it in kept if it.name != "as_json"]
+        command.__signature__ = own.replace(parameters=[*first, *more, *last])  # type: ignore[attr-defined]
+        return command
+
+    return join
 
 
 def open_reader(
@@ -72,14 +100,14 @@ def checked(kind: type[Config], **settings: Any) -> Config:
     try:
         return kind(**settings)
     except ValidationError as error:
-        field, colon, words = explain(error).partition(": ")
+        field, colon, message = explain(error).partition(": ")
         if not colon or " " in field:
             raise typer.BadParameter(explain(error)) from None
         option = _OPTIONS.get(field, field).replace("_", "-")
-        raise typer.BadParameter(words[0].lower() + words[1:], param_hint=f"--{option}") from None
+        raise typer.BadParameter(message[0].lower() + message[1:], param_hint=f"--{option}") from None
 
 
-def sound(make: Callable[[], Config]) -> Config:
+def validated(make: Callable[[], Config]) -> Config:
     """Make a configuration of options that several fields depend on; what is wrong is said in one sentence."""
     from pydantic import ValidationError
 
@@ -89,8 +117,8 @@ def sound(make: Callable[[], Config]) -> Config:
         return make()
     except ValidationError as error:
         if error.errors()[0]["type"] == "extra_forbidden":
-            place = ".".join(map(str, error.errors()[0]["loc"]))
-            raise typer.BadParameter(f"there is no setting {place}") from None
+            name = ".".join(map(str, error.errors()[0]["loc"]))
+            raise typer.BadParameter(f"there is no setting {name}") from None
         raise typer.BadParameter(explain(error)) from None
 
 

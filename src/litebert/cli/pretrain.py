@@ -3,12 +3,12 @@
 import os
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from litebert.cli.app import app
-from litebert.cli.options import Json, print_json
+from litebert.cli.options import ConfigFile, Json, Set, print_json
 
 if TYPE_CHECKING:
     from litebert.corpus.corpus import Corpus
@@ -73,12 +73,8 @@ def pretrain(
         int | None,
         typer.Option(min=1, help="How many of the last checkpoints to keep, beside the best; 2 if not given."),
     ] = None,
-    config: Annotated[
-        Path | None, typer.Option(help="Settings from a .toml or .json file, such as a run.json.")
-    ] = None,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", help="Any setting by name, such as train.optim.lr=1e-3; repeat it.")
-    ] = None,
+    config: ConfigFile = None,
+    set_: Set = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the newest whole checkpoint.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done, with memory and speed.")] = False,
     as_json: Json = False,
@@ -87,35 +83,37 @@ def pretrain(
     from litebert.runtime import prepare_process
 
     prepare_process()
-    from litebert.cli.settings import choose_config, resumed_config
     from litebert.corpus.corpus import Corpus
+    from litebert.errors import RequestError
+    from litebert.pretraining.settings import choose_pretraining, resume_pretraining
 
-    how = _named(
-        micro_batch=micro_batch,
-        precision=precision,
-        parallel=parallel,
-        compiled=compiled,
-        save_every=save_every,
-        keep=keep,
-    )
-    what = _named(
-        model=model,
-        recipe=recipe,
-        budget=budget,
-        steps=steps,
-        batch=batch,
-        length=length,
-        objective=objective,
-        lr=lr,
-        optimizer=optimizer,
-        seed=seed,
-    )
+    options = {
+        "model": model,
+        "recipe": recipe,
+        "budget": budget,
+        "steps": steps,
+        "batch": batch,
+        "length": length,
+        "objective": objective,
+        "lr": lr,
+        "optimizer": optimizer,
+        "seed": seed,
+        "micro_batch": micro_batch,
+        "precision": precision,
+        "parallel": parallel,
+        "compiled": compiled,
+        "save_every": save_every,
+        "keep": keep,
+    }
+    given = {name: value for name, value in options.items() if value is not None}
     corpus = Corpus.open(folder)
-    assignments = set_ or []
-    if resume:
-        settings = resumed_config(out, corpus, what, how, config, assignments)
-    else:
-        settings = choose_config(corpus, what | how, config, assignments)
+    try:
+        if resume:
+            settings = resume_pretraining(out, corpus, given, config, set_ or ())
+        else:
+            settings = choose_pretraining(corpus, given, config, set_ or ())
+    except RequestError as error:
+        raise typer.BadParameter(str(error)) from None
     is_main = os.environ.get("RANK", "0") == "0"
     if dry_run:
         if is_main:
@@ -126,11 +124,6 @@ def pretrain(
         _conclude(result, folder, settings.stream.pairs, as_json)
     if result.signal is not None:
         raise typer.Exit(128 + result.signal)
-
-
-def _named(**values: Any) -> dict[str, Any]:
-    """The options that were given."""
-    return {name: value for name, value in values.items() if value is not None}
 
 
 def _run(corpus: "Corpus", out: Path, settings: "PretrainConfig", resume: bool, quiet: bool) -> "RunResult":

@@ -1,15 +1,18 @@
 """Progress of long work: a bar with an ETA on a terminal, one line now and then elsewhere; always on standard error."""
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-__all__ = ["Show", "showing_progress"]
+    from litebert.training.job import ProgressEvent
+
+__all__ = ["Show", "is_main_process", "showing_progress", "showing_run"]
 
 _SECONDS_BETWEEN_LINES = 10.0
 
@@ -77,3 +80,31 @@ def _lines(title: str, total: int | None, clock: Callable[[], float] = time.mono
         print(f"{title}: {share}{message}{left}", file=sys.stderr, flush=True)
 
     return show
+
+
+def is_main_process() -> bool:
+    """Whether this process speaks for all that torchrun started."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+@contextmanager
+def showing_run(title: str, quiet: bool, metric: str) -> Iterator[dict[str, Any]]:
+    """Show the progress of a run while the block trains it; gives the callbacks that training takes."""
+    quiet = quiet or not is_main_process()
+    with showing_progress(title, 1000, quiet, fill=False) as show:
+
+        def on_step(event: "ProgressEvent") -> None:
+            parts = [f"step {event.step:,}"]
+            if event.recent.get("loss") is not None:
+                parts.append(f"loss {event.recent['loss']:.3f}")
+            if metric in event.metrics:
+                parts.append(f"{metric} {event.metrics[metric]:.3f}")
+            if event.recent:
+                parts.append(f"{event.recent['tokens_per_second']:,.0f} tokens/s")
+            show(round(1000 * event.progress), ", ".join(parts))
+
+        def on_message(message: str) -> None:
+            if not quiet:
+                print(f"litebert: {message}", file=sys.stderr, flush=True)
+
+        yield {"on_step": on_step, "on_message": on_message}

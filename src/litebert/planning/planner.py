@@ -4,7 +4,6 @@
 goes through the stages of a run that is configured.
 """
 
-import difflib
 import statistics
 import time
 from dataclasses import asdict, dataclass, replace
@@ -20,7 +19,7 @@ from litebert.model.cost import (
     training_flops,
     training_memory,
 )
-from litebert.presets import PRESETS
+from litebert.presets import preset_config
 from litebert.runtime import available_memory
 
 if TYPE_CHECKING:
@@ -94,15 +93,6 @@ class Recommendation:
     sequences_at_once: int
     memory: int
     reason: str
-
-
-def preset_config(name: str) -> ModelConfig:
-    """The configuration of a preset, or a sentence that lists them."""
-    if name not in PRESETS:
-        close = difflib.get_close_matches(name, PRESETS, n=1)
-        hint = f", did you mean {close[0]}?" if close else ";"
-        raise RequestError(f"there is no preset {name!r}{hint} `litebert models` lists them")
-    return PRESETS[name].config
 
 
 def make_plan(preset: str, batch: int, length: int, recompute: bool = False) -> Plan:

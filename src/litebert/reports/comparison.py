@@ -15,9 +15,8 @@ from typing import Any
 
 from litebert.quantities import finite_numbers, format_bytes, format_count, format_duration, is_finite
 from litebert.reports.page import flatten, importing_charts, render, write_page
-from litebert.tasks.metrics import METRICS
+from litebert.tasks.metrics import METRICS, has_learnt
 from litebert.tasks.sections import Cell, Span, Table, format_metric
-from litebert.tasks.seeds import has_learnt
 
 __all__ = [
     "estimate_interval",

@@ -8,13 +8,13 @@ import json
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import ValidationError
 
 from litebert.errors import FolderError, RequestError
 from litebert.folders import read_json
-from litebert.quantities import finite_numbers
+from litebert.quantities import finite_numbers, is_finite
 from litebert.reports.page import (
     Card,
     describe_shape,
@@ -27,15 +27,12 @@ from litebert.reports.page import (
     view_sections,
     write_page,
 )
-from litebert.tasks.breakdown import describe, list_answered, name_majority
-from litebert.tasks.metrics import METRICS
+from litebert.tasks.kinds import kind_of
+from litebert.tasks.kinds.description import Answered
+from litebert.tasks.metrics import METRICS, has_learnt
 from litebert.tasks.sections import Notice, Table, format_metric
-from litebert.tasks.seeds import has_learnt
-from litebert.tasks.task import Example, Task
+from litebert.tasks.task import Example, Predictions, Task
 from litebert.training.run_folder import Run, RunFolder, read_kind, read_run
-
-if TYPE_CHECKING:
-    from litebert.tasks.outputs import Answers
 
 __all__ = ["render_run_report", "render_task_report", "write_run_report", "write_task_report"]
 
@@ -52,7 +49,7 @@ def write_task_report(
     folder: Path,
     task: Task,
     examples: Sequence[Example],
-    answers: "Answers",
+    answers: Predictions,
     metrics: Metrics,
     *,
     samples: bool = True,
@@ -70,7 +67,7 @@ def render_task_report(
     run: Run | None,
     task: Task,
     examples: Sequence[Example],
-    answers: "Answers",
+    answers: Predictions,
     metrics: Metrics,
     *,
     samples: bool = True,
@@ -78,9 +75,10 @@ def render_task_report(
     """Make the page; the same input gives the same bytes."""
     known = finite_numbers(metrics)
     majority = finite_numbers(run.part("baselines", "majority")) if run else {}
-    description = describe(task, examples, answers, known)
+    answered = list_answered(task, examples, answers)
+    description = kind_of(task).describe(task, answered, known) if answered else []
     summary = f"{_name_kind(task)}; evaluated on {len(examples):,} examples."
-    num_unlabelled = len(examples) - len(list_answered(examples, answers))
+    num_unlabelled = len(examples) - len(answered)
     if num_unlabelled:
         summary += f" {num_unlabelled:,} of them have no label, and say nothing of right and wrong."
     notices = [entry.message for entry in description if isinstance(entry, Notice)]
@@ -95,6 +93,24 @@ def render_task_report(
         sections=view_sections(description, samples),
         run=_view_run(run, task, majority) if run else None,
     )
+
+
+def list_answered(task: Task, examples: Sequence[Example], answers: Predictions) -> list[Answered]:
+    """Put examples that have a label beside their answers. Nothing can be said of those without one."""
+    if len(examples) != len(answers.answers):
+        raise RequestError(
+            f"there are {len(answers.answers):,} answers to {len(examples):,} examples: give one for each"
+        )
+    kind = kind_of(task)
+    answered = []
+    for index, example in enumerate(examples):
+        details = answers.details[index] if index < len(answers.details) else {}
+        odds = answers.null_odds[index] if answers.null_odds is not None else None
+        gold = kind.gold(example)
+        if gold is not None:
+            known = details if isinstance(details, dict) else {}
+            answered.append(Answered(example, gold, answers.answers[index], known, odds if is_finite(odds) else None))
+    return answered
 
 
 def write_run_report(folder: Path, out: Path | None = None) -> Path:
@@ -139,8 +155,10 @@ def render_run_report(run: Run) -> str:
 
 def _read_task(run: Run) -> Task:
     try:
-        return Task.model_validate_json(json.dumps(run.part("config", "task")))
-    except ValidationError:
+        task = Task.model_validate_json(json.dumps(run.part("config", "task")))
+        kind_of(task)
+        return task
+    except (ValidationError, RequestError):
         raise FolderError(
             f"{RunFolder(run.folder).run_file} describes no task that this version of litebert knows: fine-tune again"
         ) from None
@@ -177,7 +195,7 @@ def _view_run(run: Run, task: Task, majority: Metrics) -> dict[str, Any]:
 
     counts = ", ".join(f"{count:,} {name}" for name, count in finite_numbers(run.part("examples")).items())
     begun = run.part("config").get("begin_from") or "random weights"
-    charts = draw_finetuning(run.steps, run.evaluations, task.score, majority.get(task.score), name_majority(task))
+    charts = draw_finetuning(run.steps, run.evaluations, task.metric, majority.get(task.metric), kind_of(task).constant)
     return {
         "origin": f"{describe_shape(run)}; began from {begun}{f'; examples: {counts}' if counts else ''}.",
         "progress": view_progress(run),
@@ -193,19 +211,19 @@ def _name_kind(task: Task) -> str:
 
 def _judge(task: Task, metrics: Metrics, majority: Metrics) -> list[str]:
     """A warning, if the model is no better than an answer that does not look at the text."""
-    if task.score not in metrics or task.score not in majority:
+    if task.metric not in metrics or task.metric not in majority:
         return []
-    if has_learnt(metrics[task.score], majority[task.score]):
+    if has_learnt(metrics[task.metric], majority[task.metric]):
         return []
-    return [f"No better than {name_majority(task)}: it has not learnt the task."]
+    return [f"No better than {kind_of(task).constant}: it has not learnt the task."]
 
 
 def _make_cards(task: Task, metrics: Metrics, majority: Metrics) -> list[Card]:
     """The metric that decides and what to compare it with, then all others."""
-    names = list(dict.fromkeys([task.score, *(name for name in task.metrics if name in metrics), *metrics]))
+    names = list(dict.fromkeys([task.metric, *(name for name in task.metrics if name in metrics), *metrics]))
     cards = []
     for name in names[:_MOST_CARDS]:
-        notes = [f"{name_majority(task)}: {format_metric(name, majority[name])}"] if name in majority else []
+        notes = [f"{kind_of(task).constant}: {format_metric(name, majority[name])}"] if name in majority else []
         cards.append(Card(name, format_metric(name, metrics.get(name)), list(filter(None, [*notes, _explain(name)]))))
     return cards
 

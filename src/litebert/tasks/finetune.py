@@ -1,174 +1,199 @@
-"""A fine-tuning run: examples, an encoder to begin with, a configuration; `litebert.training.run` does the rest."""
+"""Fine-tuning: examples, an encoder to begin with and a configuration become a run; the run answers.
+
+`Finetuning` is the job that the training loop trains. `finetune` runs it, then measures the best weights on every split
+whose labels are known.
+"""
 
 import time
-from collections.abc import Callable, Sequence
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 
+from litebert.batch import Batch
 from litebert.config import ModelConfig
 from litebert.errors import RequestError
-from litebert.folders import locate_model
-from litebert.model.cost import forward_flops
-from litebert.model.model import Model
+from litebert.folders import locate_model, write_json
+from litebert.model.cost import training_flops
+from litebert.model.hf.checkpoint import write_folder
+from litebert.model.model import Model, ModelOutput
 from litebert.presets import PRESETS
-from litebert.tasks.config import FinetuneConfig
-from litebert.tasks.encoding import encode
-from litebert.tasks.job import Finetuning, Split
-from litebert.tasks.metrics import gold_answer, majority_score
-from litebert.tasks.saved import hash_examples
-from litebert.tasks.scale import ScoreScale
-from litebert.tasks.task import ChoiceExample, Dataset, Example, Recipe, Task
-from litebert.tasks.windows import WindowConfig
+from litebert.tasks.config import FinetuneConfig, SavedTask
+from litebert.tasks.features import Features, order_epoch
+from litebert.tasks.kinds import kind_of
+from litebert.tasks.metrics import evaluate_outputs, measure_majority
+from litebert.tasks.outputs import run_model
+from litebert.tasks.predictions import write_predictions
+from litebert.tasks.task import Dataset, Example, Predictions, Task, hash_examples
 from litebert.text.tokenizer import Tokenizer
-from litebert.training.config import TrainConfig
 from litebert.training.distributed import World
 from litebert.training.job import OnMessage, OnStep, RunResult
-from litebert.training.optim import OptimConfig
+from litebert.training.loop import mix_seed
+from litebert.training.objectives import count_labels
 from litebert.training.run import train as train_job
+from litebert.training.run_folder import RunFolder
+from litebert.training.state import TrainingState
 
-__all__ = [
-    "Volume",
-    "choose_length",
-    "configure",
-    "finetune",
-    "make_model",
-    "measure_volume",
-    "open_encoder",
-]
-
-_TOKENS_AT_ONCE = 16_384  # of a step that a process runs together, if all rows were of full length
-_MOST_EVALUATIONS = 10
-_WORTH_COMPILING = 2e14  # operations of a run in which kernels that are a tenth faster repay being compiled
-_SAMPLE = 256  # examples that say how long rows are
-_USUAL_SIZE = 768
+__all__ = ["Evaluation", "Finetuning", "balance_classes", "finetune", "make_model", "open_encoder", "write_evaluation"]
 
 
 @dataclass(frozen=True)
-class Volume:
-    """How much there is to learn from."""
+class Evaluation:
+    """Metrics and predictions on one split."""
 
-    num_items: int
-    rows_per_item: int = 1
-    """Of a multiple choice, the options."""
-    tokens_per_row: float | None = None
-    """On average; full rows are assumed if it is not known."""
+    metrics: dict[str, float]
+    predictions: Predictions
 
 
-def configure(
-    task: Task,
-    volume: Volume | int,
-    shape: ModelConfig,
-    begin_from: str | None,
-    *,
-    steps: int | None = None,
-    epochs: float | None = None,
-    seconds: float | None = None,
-    batch_size: int | None = None,
-    lr: float | None = None,
-    max_length: int | None = None,
-    seed: int = 0,
-    frozen: bool = False,
-    patience: int | None = None,
-    answerability: bool = True,
-) -> FinetuneConfig:
-    """A complete configuration from a task's recipe and a few wishes.
+class Finetuning:
+    """The job of a fine-tuning run, for one of its processes."""
 
-    The recipes of official tasks are the paper's, as they stand. Others' learning rate follows the size of the encoder:
-    5e-5 at a hidden size of 768, as is usual, and 3e-4 at 256, as small encoders want it.
+    kind = "fine-tuning"
+    keeps_best = True
+    skip_loss_spikes = False  # rare classes make them
 
-    Of `steps`, `epochs` and `seconds` the one that is given decides how long to train; otherwise the recipe does. An
-    epoch is `volume`: what `measure_volume` counts, or a number of examples of one row each.
-    """
-    recipe = task.recipe
-    volume = Volume(volume) if isinstance(volume, int) else volume
-    size = batch_size or recipe.batch_size
-    per_epoch = max(1, -(-volume.num_items // size))
-    if epochs is None and steps is None and seconds is None:
-        steps, epochs = recipe.steps, None if recipe.steps is not None else recipe.epochs
-    if epochs is not None:
-        steps = max(1, round(epochs * per_epoch))
-    warmup = 0.1
-    if recipe.warmup_steps is not None and recipe.steps is not None:
-        warmup = recipe.warmup_steps / recipe.steps
-    length = choose_length(task, shape, max_length)
-    model = shape.updated(
-        labels=("score",) if task.kind == "regression" else task.labels,
-        problem_type=task.problem_type,
-        hidden_dropout=recipe.dropout,
-        attention_dropout=recipe.dropout,
-    )
-    return FinetuneConfig(
-        model=model,
-        task=task,
-        begin_from=begin_from,
-        frozen=frozen,
-        max_length=length,
-        windows=_fit_windows(length) if task.kind == "questions" else None,
-        learns_answerability=answerability,
-        train=TrainConfig(
-            steps=None if seconds is not None else steps,
-            seconds=seconds,
-            batch_size=size,
-            micro_batch_size=max(1, _TOKENS_AT_ONCE // (length * volume.rows_per_item)),
-            optim=OptimConfig(optimizer="adamw", lr=_usual_rate(recipe, shape) if lr is None else lr, warmup=warmup),
-            compiled=steps is not None and steps * size * _operations(model, volume, length) >= _WORTH_COMPILING,
-            seed=seed,
-            evaluations=_choose_evaluations(steps / per_epoch if steps is not None else None, seconds),
-            patience=patience,
-            keep=1,
-        ),
-    )
+    model: Model
 
+    def __init__(self, dataset: Dataset, config: FinetuneConfig, tokenizer: Tokenizer) -> None:
+        self.dataset, self.config, self.tokenizer = dataset, config, tokenizer
+        self.task, self.task_kind = config.task, kind_of(config.task)
+        self.metric = self.task.metric
+        self.losses = self.task_kind.losses(config.head)
+        dev = dataset.splits.get("dev")
+        self._dev_hash = hash_examples(dev) if dev else None
+        self.data = {"examples": hash_examples(dataset.splits["train"]), "dev": self._dev_hash or hash_examples(())}
 
-def _choose_evaluations(epochs: float | None, seconds: float | None) -> int:
-    """How often to score the development set: twice an epoch, or once in half a minute; between 2 and 10 times.
+    def describe_run(self) -> dict[str, Any]:
+        """Sizes of the splits, and what always giving the most frequent answer gets."""
+        splits = self.dataset.splits
+        dev = splits.get("dev")
+        return {
+            "examples": {name: len(examples) for name, examples in splits.items()},
+            "num_skipped": self.dataset.num_skipped,
+            "baselines": {"majority": measure_majority(self.task, splits["train"], dev) if dev else {}},
+        }
 
-    >>> _choose_evaluations(3.0, None), _choose_evaluations(50.0, None), _choose_evaluations(None, 45.0)
-    (6, 10, 2)
-    """
-    times = seconds / 30 if seconds is not None else 2 * (epochs or 1.0)
-    return int(min(_MOST_EVALUATIONS, max(2, round(times))))
+    def setup(self, world: World, config: FinetuneConfig, fresh: bool, on_message: OnMessage) -> None:
+        """Build the model, and encode the examples."""
+        self.world, self.config = world, config
+        self.model = make_model(config, fresh)
+        if config.frozen:
+            self.model.encoder.requires_grad_(False)
+            if self.model.encoder.pooler is not None:  # it stands on the encoder, and may be as fresh as the head
+                self.model.encoder.pooler.requires_grad_(True)
+        self.features = self.encode("train")
+        if config.scale is not None and self.features.labels is not None:
+            self.features = replace(self.features, labels=config.scale.shrink(self.features.labels))
+        self.dev_features = self.encode("dev") if self.dataset.splits.get("dev") else None
+        weights = config.class_weights
+        self._weights = None if weights is None else torch.tensor(weights, device=world.device)
 
+    def encode(self, split: str) -> Features:
+        """Encode the examples of a split."""
+        return self.task_kind.encode(self.task, self.dataset.splits[split], self.tokenizer, self.config.options)
 
-def choose_length(task: Task, shape: ModelConfig, wanted: int | None = None) -> int:
-    """Tokens of a row: what is wanted, or the recipe's as far as the encoder goes."""
-    if wanted is not None and wanted > shape.max_positions:
-        raise RequestError(f"rows of {wanted} tokens do not fit: this encoder has {shape.max_positions} positions")
-    return wanted or min(task.recipe.max_length, shape.max_positions)
+    def steps(self, stage: int, cursor: list[int] | None) -> Iterator[tuple[list[Batch], list[int]]]:
+        """This process's items of each step, drawn at random, as micro-batches of like length."""
+        features, train = self.features, self.config.train
+        size, pad_id = train.batch_size_of(stage), self.model.config.pad_token_id
+        lengths = features.lengths()
+        epoch, begin = cursor or (0, 0)
+        while True:
+            order = order_epoch(features.num_items, size, mix_seed(train.seed, epoch))
+            for number in range(begin, len(order)):
+                items = order[number]
+                # Every process gets as many long items as the others.
+                items = items[(-lengths[items]).argsort(kind="stable")][self.world.rank :: self.world.size]
+                after = [epoch + 1, 0] if number + 1 == len(order) else [epoch, number + 1]
+                yield features.micro_batches(items, pad_id, train.micro_batch_size), after
+            epoch, begin = epoch + 1, 0
 
+    def count(self, batch: Batch) -> list[int]:
+        """Labels of a batch; the same for each part of the loss."""
+        return [count_labels(batch)] * len(self.losses)
 
-def measure_volume(task: Task, examples: Sequence[Example], tokenizer: Tokenizer, length: int) -> Volume:
-    """How many items the examples give: long contexts and long sentences are several."""
-    if not examples:
-        return Volume(0)
-    windows = _fit_windows(length) if task.kind == "questions" else None
-    has_more_rows = task.kind in ("questions", "tagging")
-    rows = encode(task, examples if has_more_rows else examples[:_SAMPLE], tokenizer, length, windows).rows
-    tokens = float(rows.row_lengths.mean()) if len(rows.ends) else None
-    options = [len(example.options) for example in examples if isinstance(example, ChoiceExample)]
-    return Volume(rows.num_items if has_more_rows else len(examples), max(options, default=1), tokens)
+    def measure(self, model: nn.Module, batch: Batch, totals: Sequence[float], stage: int) -> list[Tensor]:
+        """The loss of the task, in its parts."""
+        if self.config.frozen:
+            self.model.encoder.eval()  # what stays as it is needs no dropout
+        output: ModelOutput = model(**batch.inputs())
+        return self.task_kind.loss(output, batch, totals, self._weights)
 
+    def evaluate(self, stage: int) -> tuple[dict[str, float], list[dict[str, Any]]]:
+        """Metrics on the development examples, if there are any; what the main process finds counts for all."""
+        if self.dev_features is None:
+            return {}, []
+        examples = self.dataset.splits["dev"]
+        outputs = run_model(self.model, self.task, examples, self.dev_features, self.config.options)
+        if self.config.scale is not None:
+            outputs = [self.config.scale.stretch(output) for output in outputs]
+        metrics, _ = evaluate_outputs(self.task, examples, outputs)
+        shared = self.world.add([value if self.world.is_main else 0.0 for value in metrics.values()])
+        return dict(zip(metrics, shared, strict=True)), []
 
-def _operations(model: ModelConfig, volume: Volume, length: int) -> float:
-    """What it takes to learn from one item, about."""
-    tokens = min(volume.tokens_per_row or length, length)
-    return 3 * forward_flops(model, max(1, round(tokens))) * tokens * volume.rows_per_item
+    def operations(self, batch: Batch, stage: int) -> float:
+        """Operations of a step on a batch, padding included; a frozen encoder only runs forward."""
+        share = 1 / 3 if self.config.frozen else 1.0
+        return share * training_flops(self.config.model, batch.input_ids.shape[-1]) * batch.input_ids.numel()
 
+    def describe_stage(self, stage: int) -> dict[str, Any]:
+        """Nothing changes from stage to stage."""
+        return {}
 
-def _usual_rate(recipe: Recipe, shape: ModelConfig) -> float:
-    if recipe.steps is not None:
-        return recipe.lr
-    scale: float = (_USUAL_SIZE / shape.hidden_size) ** 1.6
-    return float(f"{min(1e-3, recipe.lr * scale):.1g}")
+    def finish(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        """A head of numbers says them as they are, not as it has learnt them."""
+        names = [f"heads.classifier.linear.{part}" for part in ("weight", "bias")]
+        if self.config.scale is None or names[0] not in tensors:
+            return tensors
+        stretched = self.config.scale.stretch_head(*(tensors[name] for name in names))
+        return tensors | dict(zip(names, stretched, strict=True))
 
+    def write_model(self, folder: Path, tensors: dict[str, Tensor], state: TrainingState) -> None:
+        """Save a model folder that remembers its task."""
+        config = self.config
+        saved = SavedTask(
+            task=self.task,
+            max_length=config.max_length,
+            windows=config.windows,
+            threshold=state.metrics.get("threshold"),
+            scale=None if config.head == "sequence-classification" else config.scale,
+            dev=self._dev_hash,
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what transformers cannot open is on the card; once is enough
+            write_folder(
+                folder,
+                config.model,
+                config.head,
+                tensors,
+                self.tokenizer,
+                about=_describe(config, state, self.features.num_items),
+                extra_files=saved.as_files(),
+            )
 
-def _fit_windows(length: int) -> WindowConfig:
-    """The paper's windows, smaller where rows are short."""
-    query = min(64, max(1, (length - 3) // 3))
-    return WindowConfig(max_length=length, max_query=query, stride=max(1, min(128, (length - query) // 2)))
+    def evaluate_best(self, folder: RunFolder) -> dict[str, Evaluation]:
+        """Measure the finished model on every split but the training one whose labels are known."""
+        model = Model.from_pretrained(folder.model).to(self.world.device)
+        scale = None if self.config.head == "sequence-classification" else self.config.scale
+        threshold = None
+        found: dict[str, Evaluation] = {}
+        splits = [name for name in self.dataset.splits if name != "train"]
+        for split in sorted(splits, key=lambda name: name != "dev"):  # the threshold is tuned on dev
+            examples = self.dataset.splits[split]
+            if not examples or any(self.task_kind.gold(example) is None for example in examples):
+                continue
+            features = self.dev_features if split == "dev" and self.dev_features is not None else self.encode(split)
+            outputs = run_model(model, self.task, examples, features, self.config.options)
+            outputs = outputs if scale is None else [scale.stretch(output) for output in outputs]
+            metrics, predictions = evaluate_outputs(self.task, examples, outputs, threshold)
+            threshold = metrics.get("threshold", threshold)
+            found[split] = Evaluation(metrics, predictions)
+        return {split: found[split] for split in splits if split in found}
 
 
 def finetune(
@@ -180,55 +205,47 @@ def finetune(
     resume: bool = False,
     on_step: OnStep | None = None,
     on_message: OnMessage = lambda message: None,
+    on_evaluation: Callable[[Mapping[str, Evaluation]], Path | None] = lambda evaluations: None,
     clock: Callable[[], float] = time.monotonic,
 ) -> RunResult:
     """Train an encoder for a task, into a run folder; the best weights on the development set are its model.
 
     Under torchrun every process calls this alike. Without a development split the last weights are the model.
+    `on_evaluation` is told the final metrics and predictions; it may write a report and give its path.
     """
     train = data.splits.get("train")
     if not train:
         raise RequestError(f"{config.task.name} has no training examples here: nothing can be learnt from them")
-    unlabelled = next((example for example in train if gold_answer(example) is None), None)
+    kind = kind_of(config.task)
+    unlabelled = next((example for example in train if kind.gold(example) is None), None)
     if unlabelled is not None:
-        name = unlabelled.place or f"training example {unlabelled.id!r}"
+        name = unlabelled.location or f"training example {unlabelled.id!r}"
         raise RequestError(f"{name} has no label to learn: add it, or leave such examples out")
-    if config.task.kind == "regression":
-        config = config.model_copy(update={"scale": ScoreScale.of(train)})
-    job = _Job(data, config, tokenizer)
-    return train_job(job, config, out, resume=resume, on_step=on_step, on_message=on_message, clock=clock)
+    scale = kind.target_scale(train)
+    if scale is not None:
+        config = config.model_copy(update={"scale": scale})
+    job, folder = Finetuning(data, config, tokenizer), RunFolder(out)
+    result = train_job(job, config, out, resume=resume, on_step=on_step, on_message=on_message, clock=clock)
+    if result.status == "interrupted" or not job.world.is_main:
+        return result
+    evaluations = job.evaluate_best(folder)
+    write_evaluation(folder, data, evaluations)
+    report = on_evaluation(evaluations)
+    metrics = {split: evaluation.metrics for split, evaluation in evaluations.items()}
+    return replace(result, splits=metrics, metrics=metrics.get("dev", {}), report=report)
 
 
-class _Job(Finetuning):
-    """A fine-tuning job that knows its data before it has a model."""
-
-    def __init__(self, dataset: Dataset, config: FinetuneConfig, tokenizer: Tokenizer) -> None:
-        self.dataset, self.config, self.tokenizer = dataset, config, tokenizer
-        train, dev = dataset.splits["train"], dataset.splits.get("dev")
-        self.data = {"examples": hash_examples(train), "dev": hash_examples(dev or ())}
-
-    def describe_run(self) -> dict[str, Any]:
-        """Sizes of the splits, and what always giving the most frequent answer gets."""
-        splits = self.dataset.splits
-        dev = splits.get("dev")
-        return {
-            "examples": {name: len(examples) for name, examples in splits.items()},
-            "num_skipped": self.dataset.num_skipped,
-            "baselines": {"majority": majority_score(self.config.task, splits["train"], dev) if dev else {}},
-        }
-
-    def setup(self, world: World, config: FinetuneConfig, fresh: bool, on_message: OnMessage) -> None:
-        """Build the model, and encode the examples."""
-
-        def split(examples: Sequence[Example]) -> Split:
-            return Split(examples, encode(config.task, examples, self.tokenizer, config.max_length, config.windows))
-
-        train, dev = self.dataset.splits["train"], self.dataset.splits.get("dev")
-        model, learnt = make_model(config, fresh), split(train)
-        if config.scale is not None and learnt.encoded.rows.labels is not None:
-            labels = config.scale.shrink(learnt.encoded.rows.labels)
-            learnt = Split(train, replace(learnt.encoded, rows=replace(learnt.encoded.rows, labels=labels)))
-        super().__init__(model, self.tokenizer, config, world, learnt, split(dev) if dev else None)
+def write_evaluation(folder: RunFolder, data: Dataset, evaluations: Mapping[str, Evaluation]) -> None:
+    """Write metrics and predictions into a folder."""
+    for split, evaluation in evaluations.items():
+        write_predictions(folder.predictions_file(split), data.task, data.splits[split], evaluation.predictions)
+    content = {
+        "task": data.task.name,
+        "metric": data.task.metric,
+        "num_skipped": data.num_skipped,
+        "splits": {split: evaluation.metrics for split, evaluation in evaluations.items()},
+    }
+    write_json(folder.evaluation_file, content)
 
 
 def make_model(config: FinetuneConfig, fresh: bool = True) -> Model:
@@ -242,11 +259,40 @@ def make_model(config: FinetuneConfig, fresh: bool = True) -> Model:
     return model
 
 
-def open_encoder(name: str) -> tuple[ModelConfig, Tokenizer, str | None]:
-    """Configuration, tokenizer and path or hub name of a pretrained encoder; a preset has no tokenizer: refused."""
+def open_encoder(name: str) -> tuple[ModelConfig, Tokenizer, str]:
+    """Shape, tokenizer and location of what fine-tuning begins with; a preset has no tokenizer, so it is refused."""
     if name in PRESETS and not Path(name).is_dir():
         raise RequestError(f"{name} is a preset without a vocabulary: pretrain it first, or name a model folder")
     folder = locate_model(name)
-    config = Model.read_config(folder)  # first, because what is missing is then called a model
-    path = str(Path(folder).resolve()) if Path(folder).is_dir() else str(folder)
-    return config, Tokenizer.from_pretrained(folder), path
+    config, tokenizer = Model.read_config(folder), Tokenizer.from_pretrained(folder)
+    return config, tokenizer, str(Path(folder).resolve()) if Path(folder).is_dir() else str(folder)
+
+
+def balance_classes(task: Task, examples: Sequence[Example]) -> tuple[float, ...]:
+    """Weights that make every label count the same in the loss, however rare it is; 1 on average over the examples."""
+    counts = Counter(label for example in examples for label in kind_of(task).label_names(example))
+    if not task.labels or kind_of(task).answer_type not in ("label", "tags"):
+        raise RequestError(f"class weights are for classes and tags, and {task.name} has none: leave them out")
+    return tuple(counts.total() / (len(task.labels) * max(1, counts[label])) for label in task.labels)
+
+
+def _describe(config: FinetuneConfig, state: TrainingState, num_items: int) -> str:
+    """The part of a model card that says what a model was fine-tuned for, and how well it does: two tables."""
+    task, train, optim = config.task, config.train, config.train.optim
+    epochs = state.step * train.batch_size / max(num_items, 1)
+    rows = {
+        "task": f"{task.name}: {kind_of(task).purpose}",
+        "examples": f"{num_items:,} (long texts count as several), each seen {epochs:.1f} times",
+        "steps": f"{state.step:,} of {train.batch_size} examples",
+        "optimiser": f"{optim.optimizer}, learning rate {optim.lr:g}, warm-up {optim.warmup:.0%}",
+        "dropout": f"{config.model.hidden_dropout:g}, before the classifier {config.model.classifier_dropout:g}",
+        "longest row": f"{config.windows.max_length if config.windows else config.max_length} tokens",
+        "encoder": "frozen" if config.frozen else "trained",
+        "begun with": "random weights" if config.begin_from is None else "a pretrained encoder",
+        "seed": str(train.seed),
+    }
+    lines = ["## Fine-tuning", "", "| | |", "|-|-|", *(f"| {name} | {value} |" for name, value in rows.items())]
+    if state.metrics:
+        lines += ["", "## Evaluation", "", "On the development set, by which this checkpoint was chosen:", ""]
+        lines += ["| | |", "|-|-|", *(f"| {name} | {value:.4g} |" for name, value in state.metrics.items())]
+    return "\n".join(lines) + "\n"

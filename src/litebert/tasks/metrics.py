@@ -1,22 +1,17 @@
-"""`score_answers`: how good answers are, by the metrics that a task is known for.
+"""Metrics: how good predictions are. The kind of a task measures; here are the names, and what all kinds share.
 
-Answers are plain values beside their examples: a name, several names, a number, a tag for each word, a text or the
-index of an option. Scores are shares from 0 to 1 (correlations from -1 to 1), never percent.
+Metrics are shares from 0 to 1 (correlations from -1 to 1), never percent.
 """
 
-import math
-import warnings
-from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+import statistics
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from litebert.errors import RequestError
-from litebert.tasks.squad_metrics import find_best_threshold, score_questions
-from litebert.tasks.task import ChoiceExample, Example, QuestionExample, TaggedExample, Task
+from litebert.tasks.kinds import kind_of
+from litebert.tasks.task import Example, Predictions, Task
 
-__all__ = ["METRICS", "find_chunks", "gold_answer", "majority_score", "score_answers"]
+__all__ = ["METRICS", "compute_metrics", "evaluate_outputs", "has_learnt", "measure_majority", "summarize_seeds"]
 
 METRICS = {
     "accuracy": "share of right answers; of several labels: all of them right; of tags: per word",
@@ -50,219 +45,82 @@ METRICS = {
 """Every metric and what it says."""
 
 _OF_PARTS = ("best_", "HasAns_", "NoAns_", "accuracy_")
-_BEGINS = frozenset("BSU")
-_ENDS = frozenset("ELSU")
-_PREFIXES = frozenset("BIEMSLU")
+_LEAST_GAIN = 0.01  # over the most frequent answer, if there is so much to gain
 
 
-def score_answers(
-    task: Task, examples: Sequence[Example], answers: Sequence[Any], null_odds: Sequence[float] | None = None
-) -> dict[str, float]:
-    """Score answers by all metrics of the task's kind; `task.metrics` must be among them.
+def compute_metrics(task: Task, examples: Sequence[Example], predictions: Predictions) -> dict[str, float]:
+    """All metrics of the task's kind; `task.metrics` must be among them.
 
-    With `null_odds`, questions that may have no answer also get the best threshold (`find_best_threshold`). A metric of
-    what is not there (odds, a group, questions without an answer) is left out, unless it is the one that decides.
-    Answers to questions count as given: "" says that there is no answer.
+    A metric of what is not there (odds, a group, questions without an answer) is left out, unless it decides.
     """
-    golds = _check(examples, answers)
-    match task.kind:
-        case "classification":
-            scores = _score_labels(task.labels, golds, answers)
-        case "multi-label":
-            scores = _score_label_sets(golds, answers)
-        case "regression":
-            scores = _score_numbers(golds, answers)
-        case "tagging":
-            scores = _score_tags(examples, golds, answers)
-        case "choice":
-            scores = _score_choices(examples, golds, answers)
-        case "questions":
-            questions = [example for example in examples if isinstance(example, QuestionExample)]
-            scores = score_questions(questions, answers, has_unanswerable=task.has_unanswerable)
-            if task.has_unanswerable and null_odds is not None:
-                scores |= find_best_threshold(questions, answers, null_odds)
-    for name in task.metrics:
-        if name not in scores and (name == task.score or not name.startswith(_OF_PARTS)):
-            known = ", ".join(scores)
-            raise RequestError(f"{name!r} is no metric of these {task.kind} examples: choose from {known}")
-    return scores
-
-
-def majority_score(task: Task, examples_train: Sequence[Example], examples_dev: Sequence[Example]) -> dict[str, float]:
-    """What the one answer that is most often right in training gets on other examples.
-
-    That is the most frequent label, set of labels, tag or index (of equally frequent ones the first of the task's),
-    the mean score, or "there is no answer". A run that scores no better has failed to train.
-    """
-    if not examples_train:
-        raise RequestError("there is no training example to take the most frequent answer from")
-    golds = [_known_gold(example) for example in examples_train]
-    if task.kind == "questions":
-        return score_answers(task, examples_dev, [""] * len(examples_dev), [0.0] * len(examples_dev))
-    if task.kind == "regression":
-        return score_answers(task, examples_dev, [math.fsum(golds) / len(golds)] * len(examples_dev))
-    if task.kind == "tagging":
-        tag = _most_frequent([tag for tags in golds for tag in tags], task.labels)
-        lengths = [len(example.words) for example in examples_dev if isinstance(example, TaggedExample)]
-        return score_answers(task, examples_dev, [(tag,) * length for length in lengths])
-    if task.kind == "multi-label":
-        golds = [tuple(sorted(names)) for names in golds]
-    return score_answers(task, examples_dev, [_most_frequent(golds, task.labels)] * len(examples_dev))
-
-
-def gold_answer(example: Example) -> Any:
-    """What an example says is right, in the form of an answer (to a question: all texts that people gave), or None."""
-    if isinstance(example, TaggedExample):
-        return example.tags
-    if isinstance(example, QuestionExample):
-        return None if example.answers is None else tuple(answer.text for answer in example.answers)
-    return example.answer if isinstance(example, ChoiceExample) else example.label
-
-
-def find_chunks(tags: Sequence[str]) -> set[tuple[int, int, str]]:
-    """The names that tags mark, as (begin, end, type), by the rules of CoNLL's evaluation.
-
-    `B-` begins one, and so does `I-` after `O` or after another type; BIOES, BILOU and BMES are understood as well. Of
-    tags without such a prefix, every run of the same tag is one.
-
-    >>> sorted(find_chunks(["I-PER", "I-PER", "B-PER", "O", "I-LOC", "I-ORG"]))
-    [(0, 2, 'PER'), (2, 3, 'PER'), (4, 5, 'LOC'), (5, 6, 'ORG')]
-    """
-    chunks = set()
-    begin, before, kind = 0, "O", ""
-    for place, tag in enumerate([*tags, "O"]):
-        prefix, type_ = _split_tag(tag)
-        goes_on = prefix != "O" != before and type_ == kind and prefix not in _BEGINS and before not in _ENDS
-        if goes_on:
-            before = prefix
-            continue
-        if before != "O":
-            chunks.add((begin, place, kind))
-        begin, before, kind = place, prefix, type_
-    return chunks
-
-
-def _split_tag(tag: str) -> tuple[str, str]:
-    prefix, _, type_ = tag.partition("-")
-    return (prefix, type_) if tag == "O" or prefix in _PREFIXES else ("I", tag)
-
-
-def _check(examples: Sequence[Example], answers: Sequence[Any]) -> list[Any]:
-    """Give what is right for each example."""
-    if len(examples) != len(answers):
-        raise RequestError(f"there are {len(answers):,} answers to {len(examples):,} examples: give one for each")
+    if len(examples) != len(predictions.answers):
+        raise RequestError(
+            f"there are {len(predictions.answers):,} answers to {len(examples):,} examples: give one for each"
+        )
     if not examples:
         raise RequestError("there is no example to score: name a file that holds some")
-    return [_known_gold(example) for example in examples]
+    kind = kind_of(task)
+    metrics = kind.measure(task, examples, [kind.known_gold(example) for example in examples], predictions)
+    for name in task.metrics:
+        if name not in metrics and (name == task.metric or not name.startswith(_OF_PARTS)):
+            known = ", ".join(metrics)
+            raise RequestError(f"{name!r} is no metric of these {task.kind} examples: choose from {known}")
+    return metrics
 
 
-def _known_gold(example: Example) -> Any:
-    gold = gold_answer(example)
-    if gold is None:
-        raise RequestError(
-            f"{example.place or 'example ' + repr(example.id)} has no label to compare with: "
-            "score a split that has labels"
-        )
-    return gold
+def evaluate_outputs(
+    task: Task, examples: Sequence[Example], outputs: Sequence[Any], threshold: float | None = None
+) -> tuple[dict[str, float], Predictions]:
+    """Metrics and answers of what a model or an ensemble says.
+
+    Questions that may have no answer: with the threshold that is given, or else with the best one for these examples,
+    which flatters. It is among the metrics as `threshold`.
+    """
+    kind = kind_of(task)
+    if threshold is None:
+        threshold = kind.choose_threshold(task, examples, outputs)
+    predictions = kind.decode(task, outputs, threshold)
+    metrics = compute_metrics(task, examples, predictions)
+    return metrics if threshold is None else metrics | {"threshold": threshold}, predictions
 
 
-def _score_labels(labels: Sequence[str], golds: Sequence[str], answers: Sequence[str]) -> dict[str, float]:
-    from sklearn.metrics import f1_score, matthews_corrcoef  # type: ignore[import-untyped]  # a second to import
+def measure_majority(task: Task, train: Sequence[Example], examples: Sequence[Example]) -> dict[str, float]:
+    """What the one answer that is most often right in training gets on other examples.
 
-    scores = {
-        "accuracy": _share_equal(golds, answers),
-        "macro_f1": float(f1_score(golds, answers, average="macro", zero_division=0)),
-        # Where either side is always the same, the formula is 0/0, and 0 by convention.
-        "matthews": float(matthews_corrcoef(golds, answers)) if _vary(golds, answers) else 0.0,
-    }
-    if len(labels) == 2:
-        is_gold, is_answer = ([name == labels[-1] for name in names] for names in (golds, answers))
-        scores["f1"] = float(f1_score(is_gold, is_answer, zero_division=0))
-    return scores
+    That is the most frequent label, set of labels, tag or position, the mean score, or "there is no answer". A run that
+    does no better has failed to train.
+    """
+    if not train:
+        raise RequestError("there is no training example to take the most frequent answer from")
+    answer = kind_of(task).majority(task, train)
+    odds = (0.0,) * len(examples) if task.has_unanswerable else None
+    return compute_metrics(task, examples, Predictions(tuple(map(answer, examples)), null_odds=odds))
 
 
-def _score_label_sets(golds: Sequence[Sequence[str]], answers: Sequence[Sequence[str]]) -> dict[str, float]:
-    """Counted here, as scikit-learn takes a table with one column for two classes."""
-    num_wanted = Counter(name for names in golds for name in set(names))
-    num_given = Counter(name for names in answers for name in set(names))
-    num_same = Counter(name for gold, answer in zip(golds, answers, strict=True) for name in {*gold} & {*answer})
-    seen = sorted(num_wanted | num_given)
-    each = [2 * num_same[name] / (num_wanted[name] + num_given[name]) for name in seen]
+def has_learnt(value: float, majority: float) -> bool:
+    """Whether a metric is better than that of the most frequent answer, by a hundredth or a tenth of what is missing.
+
+    >>> has_learnt(0.505, 0.5), has_learnt(0.52, 0.5), has_learnt(0.996, 0.991)
+    (False, True, True)
+    """
+    return value > majority + min(_LEAST_GAIN, 0.1 * max(0.0, 1 - majority))
+
+
+def summarize_seeds(values: Mapping[int, float], majority: float | None) -> dict[str, Any]:
+    """Median and spread of a metric over seeds; a run that is no better than the most frequent answer has failed.
+
+    >>> summary = summarize_seeds({0: 0.5, 1: 0.7, 2: 0.9}, majority=0.5)
+    >>> summary["median"], summary["lowest"], summary["highest"], summary["failed"]
+    (0.7, 0.5, 0.9, [0])
+    """
+    found = list(values.values())
+    failed = [] if majority is None else [seed for seed, value in values.items() if not has_learnt(value, majority)]
     return {
-        "micro_f1": 2 * num_same.total() / max(1, num_wanted.total() + num_given.total()),
-        "macro_f1": math.fsum(each) / max(1, len(each)),
-        "accuracy": _share_equal([set(gold) for gold in golds], [set(answer) for answer in answers]),
+        "seeds": {str(seed): value for seed, value in values.items()},
+        "median": statistics.median(found),
+        "mean": statistics.fmean(found),
+        "deviation": statistics.stdev(found) if len(found) > 1 else 0.0,
+        "lowest": min(found),
+        "highest": max(found),
+        "failed": failed,
     }
-
-
-def _score_numbers(golds: Sequence[float], answers: Sequence[float]) -> dict[str, float]:
-    from scipy import stats  # type: ignore[import-untyped]
-
-    wanted, given = np.asarray(golds, np.float64), np.asarray(answers, np.float64)
-    if not np.isfinite(given).all():
-        place = int(np.flatnonzero(~np.isfinite(given))[0])
-        raise RequestError(f"answer {place + 1} is {given[place]}: only finite numbers can be scored")
-    return {
-        "pearson": _correlate(stats.pearsonr, wanted, given),
-        "spearman": _correlate(stats.spearmanr, wanted, given),
-        "mse": float(np.mean((wanted - given) ** 2)),
-        "mae": float(np.mean(np.abs(wanted - given))),
-    }
-
-
-def _correlate(correlation: Callable[..., Any], wanted: Any, given: Any) -> float:
-    if not _vary(wanted.tolist(), given.tolist()):
-        return 0.0
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of numbers that are all but the same, and of p-values of a few
-        value = float(correlation(wanted, given).statistic)
-    return value if math.isfinite(value) else 0.0
-
-
-def _score_tags(
-    examples: Sequence[Example], golds: Sequence[Sequence[str]], answers: Sequence[Sequence[str]]
-) -> dict[str, float]:
-    num_right = num_words = num_found = num_wanted = num_same = 0
-    for example, gold, answer in zip(examples, golds, answers, strict=True):
-        if len(gold) != len(answer):
-            raise RequestError(
-                f"{example.place or 'example ' + repr(example.id)} has {len(gold):,} words, but the answer "
-                f"{len(answer):,} tags: give one for each word"
-            )
-        num_words += len(gold)
-        num_right += sum(one == other for one, other in zip(gold, answer, strict=True))
-        wanted, found = find_chunks(gold), find_chunks(answer)
-        num_wanted += len(wanted)
-        num_found += len(found)
-        num_same += len(wanted & found)
-    return {
-        "entity_f1": 2 * num_same / max(1, num_wanted + num_found),
-        "entity_precision": num_same / max(1, num_found),
-        "entity_recall": num_same / max(1, num_wanted),
-        "accuracy": num_right / max(1, num_words),
-    }
-
-
-def _score_choices(examples: Sequence[Example], golds: Sequence[int], answers: Sequence[int]) -> dict[str, float]:
-    groups: dict[str, list[bool]] = {}
-    for example, gold, answer in zip(examples, golds, answers, strict=True):
-        group = example.group if isinstance(example, ChoiceExample) else ""
-        groups.setdefault(group, []).append(gold == answer)
-    scores = {"accuracy": _share_equal(golds, answers)}
-    return scores | {f"accuracy_{name}": sum(hits) / len(hits) for name, hits in sorted(groups.items()) if name}
-
-
-def _share_equal(golds: Sequence[Any], answers: Sequence[Any]) -> float:
-    return sum(bool(gold == answer) for gold, answer in zip(golds, answers, strict=True)) / len(golds)
-
-
-def _vary(*columns: Sequence[Hashable]) -> bool:
-    return all(len(set(column)) > 1 for column in columns)
-
-
-def _most_frequent(values: Sequence[Any], labels: Sequence[str]) -> Any:
-    if not values:
-        raise RequestError("the training examples hold no tag to take the most frequent of")
-    order = {name: number for number, name in enumerate(labels)}
-    counts = Counter(values)
-    return min(counts, key=lambda value: (-counts[value], order.get(value, len(order)), str(value)))

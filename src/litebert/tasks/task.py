@@ -1,15 +1,15 @@
 """`Task` and its examples: what is asked of an encoder, whichever file it was written in.
 
-There are six kinds of question. A kind decides the head, the loss and the metrics; everything else is a value.
+The kind of a task (`litebert.tasks.kinds`) decides the head, the loss and the metrics; everything else is a value.
 """
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from litebert.config import Head, ProblemType
 from litebert.errors import DataError
 
 __all__ = [
@@ -19,15 +19,14 @@ __all__ = [
     "DataError",
     "Dataset",
     "Example",
-    "Kind",
+    "Predictions",
     "QuestionExample",
     "Recipe",
     "TaggedExample",
     "Task",
     "TextExample",
+    "hash_examples",
 ]
-
-Kind = Literal["classification", "multi-label", "regression", "tagging", "questions", "choice"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +38,7 @@ class TextExample:
     pair: str | None = None
     label: str | float | tuple[str, ...] | None = None
     """A name (classification), names (multi-label), a number (regression); None where the file has no labels."""
-    place: str = ""
+    location: str = ""
     """File and line, for messages."""
 
 
@@ -50,7 +49,7 @@ class TaggedExample:
     id: str
     words: tuple[str, ...]
     tags: tuple[str, ...] | None = None
-    place: str = ""
+    location: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +69,7 @@ class QuestionExample:
     context: str
     answers: tuple[Answer, ...] | None = None
     """All that people gave; empty if there is none in the context; None where the file has no answers."""
-    place: str = ""
+    location: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +83,7 @@ class ChoiceExample:
     answer: int | None = None
     group: str = ""
     """A part of the data that is also scored on its own, such as RACE's `middle` and `high`."""
-    place: str = ""
+    location: str = ""
 
 
 Example = TextExample | TaggedExample | QuestionExample | ChoiceExample
@@ -125,7 +124,8 @@ class Task(_Record):
     """A task: what is asked, how answers are scored, where a table keeps them. It is saved with a fine-tuned model."""
 
     name: str
-    kind: Kind
+    kind: str
+    """A name in `litebert.tasks.kinds.KINDS`."""
     labels: Annotated[tuple[str, ...], Field(max_length=100_000)] = ()
     """Names of classes or tags, in the order of the model's outputs."""
     metrics: Annotated[tuple[str, ...], Field(min_length=1)]
@@ -138,31 +138,9 @@ class Task(_Record):
     recipe: Recipe = Recipe()
 
     @property
-    def score(self) -> str:
+    def metric(self) -> str:
         """The metric that decides."""
         return self.metrics[0]
-
-    @property
-    def head(self) -> Head:
-        """The head that answers this kind of question."""
-        if self.kind == "questions":
-            return "answerable-question-answering" if self.has_unanswerable else "question-answering"
-        if self.kind == "tagging":
-            return "token-classification"
-        return "multiple-choice" if self.kind == "choice" else "sequence-classification"
-
-    @property
-    def problem_type(self) -> ProblemType | None:
-        """What transformers calls a problem of texts."""
-        match self.kind:
-            case "classification":
-                return "single_label_classification"
-            case "multi-label":
-                return "multi_label_classification"
-            case "regression":
-                return "regression"
-            case _:
-                return None
 
 
 @dataclass(frozen=True)
@@ -173,3 +151,33 @@ class Dataset:
     splits: dict[str, Sequence[Example]] = field(default_factory=dict)
     num_skipped: int = 0
     """Bad records that were left out, where that was asked for."""
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """One answer for each example, what speaks for it, and for questions the odds that there is none.
+
+    An answer is a plain value: a name, several names, a number, a tag for each word, a text or the index of an option.
+    """
+
+    answers: tuple[Any, ...]
+    details: tuple[dict[str, Any], ...] = ()
+    null_odds: tuple[float, ...] | None = None
+
+    @property
+    def raw_answers(self) -> tuple[Any, ...]:
+        """Answers to questions before any threshold made some of them empty, where the details tell them."""
+        best = [details.get("nbest") for details in self.details] or [None] * len(self.answers)
+        return tuple(
+            found[0].get("text", answer) if isinstance(found, list) and found and isinstance(found[0], dict) else answer
+            for found, answer in zip(best, self.answers, strict=True)
+        )
+
+
+def hash_examples(examples: Sequence[Example]) -> str:
+    """What identifies examples: their content, wherever they lie."""
+    digest = hashlib.sha256()
+    for example in examples:
+        content = {name: getattr(example, name) for name in example.__slots__ if name != "location"}
+        digest.update(repr(content).encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()

@@ -114,7 +114,7 @@ def sniff(beginning: bytes, is_whole: bool) -> str | None:
     return "csv" if len(widths) > 1 and len(set(widths)) == 1 and widths[0] > 1 else None
 
 
-# --- tables -----------------------------------------------------------------------------------------------------------
+# --- tables -------------------------------------------------------------------------------------------------------
 
 
 def read_rows(
@@ -209,7 +209,7 @@ def _explain_csv(error: str) -> str:
     return f"is not valid CSV ({error}): mend it"
 
 
-# --- sentences of lines -----------------------------------------------------------------------------------------------
+# --- sentences of lines -------------------------------------------------------------------------------------------
 
 
 def read_conll(blocks: Iterator[bytes], max_bytes: int) -> Iterator[tuple[str, dict[str, list[str]] | Bad]]:
@@ -247,7 +247,7 @@ def _split_at_blanks(line: bytes | None) -> tuple[list[str], str]:
     return _BETWEEN_CELLS.split(text) if text else [], ""
 
 
-# --- JSON -------------------------------------------------------------------------------------------------------------
+# --- JSON ---------------------------------------------------------------------------------------------------------
 
 
 def read_json(blocks: Iterator[bytes], max_bytes: int, is_lines: bool) -> Iterator[tuple[str, Any]]:

@@ -138,7 +138,7 @@ class RecordReader:
         self.num_skipped = self.num_given = self.bytes_read = 0
         self._put_back: Iterator[bytes] | None = None
 
-    # --- what is bad --------------------------------------------------------------------------------------------------
+    # --- what is bad -----------------------------------------------------------------------------------------------
 
     def refuse(self, location: str, reason: str) -> None:
         """Count a bad record, or raise it."""
@@ -177,7 +177,7 @@ class RecordReader:
                 kept.append(example)
         return kept
 
-    # --- what is read -------------------------------------------------------------------------------------------------
+    # --- what is read ----------------------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Record]:
         return self.records()
@@ -307,7 +307,7 @@ class RecordReader:
                 raise UnreadableFileError(f"{self.name}, line 1, {fault}")
             yield block
 
-    # --- columns ------------------------------------------------------------------------------------------------------
+    # --- columns ---------------------------------------------------------------------------------------------------
 
     def find_column(self, names: Sequence[str], column: str, location: str) -> int:
         """Find where a column stands; one that is not there, or there twice, makes the whole table unusable."""
@@ -364,7 +364,7 @@ class RecordReader:
             return "" if is_csv else "it seems to be separated by commas, so name the file .csv"
         return "it seems to be separated by ';', so write commas, or tabs into a .tsv" if ";" in line else ""
 
-    # --- formats ------------------------------------------------------------------------------------------------------
+    # --- formats ---------------------------------------------------------------------------------------------------
 
     def _read_table(self, blocks: Iterator[bytes], columns: Sequence[str] | None, some: bool) -> Iterator[Record]:
         rows = self._read_rows(blocks)
@@ -487,10 +487,10 @@ class RecordReader:
                 self.refuse(f"record {number}", str(error))
 
 
-# --- parsing --------------------------------------------------------------------------------------------------------
+# --- parsing ------------------------------------------------------------------------------------------------------
 
 
-# --- fields ---------------------------------------------------------------------------------------------------------
+# --- fields -------------------------------------------------------------------------------------------------------
 
 
 def match_keys(fields: Fields, columns: Iterable[str]) -> Fields:

@@ -71,10 +71,11 @@ def pretraining_loss(model: nn.Module, batch: Batch, depth: int | None = None) -
     return loss if batch.sentence_labels is None else loss + sentence_order_loss(output, batch)
 
 
-def class_loss(logits: Tensor, labels: Tensor, total: float) -> Tensor:
+def class_loss(logits: Tensor, labels: Tensor, total: float, weights: Tensor | None = None) -> Tensor:
     """Cross-entropy of classes, of tags, or of the options of a question: (…, classes) against (…)."""
     flat = logits.float().flatten(0, -2)
-    return F.cross_entropy(flat, labels.flatten(), ignore_index=NO_LABEL, reduction="sum") / max(total, 1)
+    loss = F.cross_entropy(flat, labels.flatten(), weights, ignore_index=NO_LABEL, reduction="sum")
+    return loss / max(total, 1)
 
 
 def yes_no_loss(logits: Tensor, labels: Tensor, total: float) -> Tensor:

@@ -4,6 +4,7 @@ The same for every run: names are those of the configuration, such as `train.opt
 """
 
 import json
+import os
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,14 +17,16 @@ from litebert.errors import RequestError
 from litebert.folders import read_json, read_text
 from litebert.training.config import rename_old_settings
 
-__all__ = ["apply_settings", "layer_settings", "merge_settings", "read_settings"]
+__all__ = ["SettingsSource", "apply_settings", "layer_settings", "merge_settings", "read_settings"]
 
 Config = TypeVar("Config", bound=BaseModel)
 Settings = dict[str, Any]
+SettingsSource = str | os.PathLike[str] | Mapping[str, Any] | None
+"""A file of settings, or the settings themselves."""
 
 
 def layer_settings(
-    base: Config, file: Path | None = None, options: Mapping[str, Any] | None = None, assignments: Sequence[str] = ()
+    base: Config, file: SettingsSource = None, options: Mapping[str, Any] | None = None, assignments: Sequence[str] = ()
 ) -> Config:
     """Put settings over a configuration: those of a file, then options by dotted names, then assignments.
 
@@ -33,14 +36,16 @@ def layer_settings(
 
 
 def read_settings(
-    file: Path | None = None, options: Mapping[str, Any] | None = None, assignments: Sequence[str] = ()
+    file: SettingsSource = None, options: Mapping[str, Any] | None = None, assignments: Sequence[str] = ()
 ) -> Settings:
     """The layers as one, not yet validated; a file is TOML, or JSON such as the one that a run folder has.
 
     >>> read_settings(options={"train.steps": 3, "model.num_layers": 2}, assignments=["train.optim.lr=1e-3"])
     {'train': {'steps': 3, 'optim': {'lr': 0.001}}, 'model': {'num_layers': 2}}
     """
-    settings = {} if file is None else _rename(_read_file(file))
+    settings: Settings = {}
+    if file is not None:
+        settings = _rename(dict(file) if isinstance(file, Mapping) else _read_file(Path(file)))
     for name, value in (options or {}).items():
         settings = merge_settings(settings, _nest(name, value))
     for assignment in assignments:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from litebert.tasks.readers.tables import read_table
-from litebert.tasks.task import Columns, DataError, Kind
+from litebert.tasks.task import Columns, DataError
 
 PLAIN = Columns()
 CHOICE = Columns(text="story", options=("a", "b", "c"))
@@ -21,11 +21,11 @@ def write(folder: Path, name: str, content: str | bytes) -> Path:
     return file
 
 
-def read(file: Path, kind: Kind = "classification", columns: Columns = PLAIN, **options: Any) -> list[Any]:
+def read(file: Path, kind: str = "classification", columns: Columns = PLAIN, **options: Any) -> list[Any]:
     return read_table(file, kind, columns, **options).examples
 
 
-def complain(file: Path, kind: Kind = "classification", columns: Columns = PLAIN, **options: Any) -> str:
+def complain(file: Path, kind: str = "classification", columns: Columns = PLAIN, **options: Any) -> str:
     """The words after the file's name."""
     with pytest.raises(DataError) as caught:
         read_table(file, kind, columns, **options)

@@ -7,7 +7,7 @@ import pytest
 
 from litebert.errors import RequestError
 from litebert.tasks.readers.tables import guess_kind, read_table
-from litebert.tasks.task import Columns, DataError, Kind
+from litebert.tasks.task import Columns, DataError
 from litebert.text import records
 from litebert.text.formats import MAX_CELL_CHARS
 from tests.tasks.readers.tables import CHOICE, PLAIN, SKIP, complain, read, write
@@ -236,7 +236,7 @@ def test_an_open_quote_costs_one_record(tmp_path: Path) -> None:
     assert complain(file).startswith("line 3, opens a quote that is never closed")
     table = read_table(file, "classification", PLAIN, skip_bad=True)
     assert ([one.text for one in table.examples], table.num_skipped) == (["a", "c", "d"], 1)
-    assert table.examples[2].place == f"{file}, line 5"
+    assert table.examples[2].location == f"{file}, line 5"
 
 
 def test_ids(tmp_path: Path) -> None:
@@ -263,7 +263,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     assert complain(tmp_path / "folder.csv").startswith("cannot be read (Is a directory)")
     assert complain(write(tmp_path, "empty.csv", "")) == "is empty: its first line should name the columns"
     for name, content in (("a.csv", "text,label\n"), ("a.jsonl", "\n"), ("a.conll", "\n\n")):
-        kind: Kind = "tagging" if name == "a.conll" else "classification"
+        kind: str = "tagging" if name == "a.conll" else "classification"
         assert complain(write(tmp_path, name, content), kind) == "has no examples that can be used: add some"
     file = write(tmp_path, "b.csv", "text,label\n,x\n")
     assert complain(file, skip_bad=True) == "has no examples that can be used (1 bad one left out): add some"

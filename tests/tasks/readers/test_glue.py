@@ -78,8 +78,8 @@ def test_cola_has_a_header_in_its_test_set_only(tmp_path: Path) -> None:
     assert facts(data.splits["train"]) == [("0", 'He said "no.', None, "1"), ("1", "Books the sent.", None, "0")]
     assert facts(data.splits["dev"]) == [("0", "It is fine.", None, "1")]
     assert facts(data.splits["test"]) == [("0", "Who?", None, None), ("1", "Sentence.", None, None)]
-    assert data.splits["test"][1].place == f"{tmp_path / 'CoLA' / 'test.tsv'}, line 3"
-    assert data.splits["train"][1].place.endswith("line 2")
+    assert data.splits["test"][1].location == f"{tmp_path / 'CoLA' / 'test.tsv'}, line 3"
+    assert data.splits["train"][1].location.endswith("line 2")
     assert (data.task, data.num_skipped) == (GLUE["cola"], 0)
 
 
@@ -207,7 +207,7 @@ def test_bad_records(tmp_path: Path, name: str, row: str, fault: str) -> None:
     assert str(caught.value).endswith(", or pass --skip-bad to leave such records out and count them")
     data = read_glue(name, tmp_path, skip_bad=True)
     assert data.num_skipped == 1
-    lines = [example.place.rpartition(" ")[2] for example in data.splits["train"]]
+    lines = [example.location.rpartition(" ")[2] for example in data.splits["train"]]
     assert lines == (["1", "2", "4"] if name == "cola" else ["2", "4"])
     if name == "cola":  # ids are those of the rows, bad ones included
         assert [example.id for example in data.splits["train"]] == ["0", "1", "3"]

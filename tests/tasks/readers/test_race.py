@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from litebert.errors import RequestError
+from litebert.tasks.kinds import kind_of
 from litebert.tasks.readers.race import RACE, read_race
 from litebert.tasks.task import ChoiceExample, DataError, Recipe
 
@@ -28,7 +29,7 @@ def write(folder: Path, name: str, passage: Any) -> Path:
 
 def test_task() -> None:
     task = RACE["race"]
-    assert (task.kind, task.metrics, task.head) == ("choice", ("accuracy",), "multiple-choice")
+    assert (task.kind, task.metrics, kind_of(task).head(task)) == ("choice", ("accuracy",), "multiple-choice")
     assert task.recipe == Recipe(lr=2e-5, batch_size=32, dropout=0.1, steps=12000, warmup_steps=1000, max_length=512)
 
 
@@ -53,7 +54,7 @@ def test_official_folders(tmp_path: Path, inside: str) -> None:
             options=("pears", "apples", "plums", "bread"),
             answer=1,
             group="high",
-            place=f"{file}, question 1",
+            location=f"{file}, question 1",
         ),
         ChoiceExample(
             id="high1-1",
@@ -62,7 +63,7 @@ def test_official_folders(tmp_path: Path, inside: str) -> None:
             options=("at home", "at the market"),
             answer=1,
             group="high",
-            place=f"{file}, question 2",
+            location=f"{file}, question 2",
         ),
     ]
 
@@ -80,7 +81,7 @@ def test_json_lines(tmp_path: Path) -> None:
         ("x1-0", "high"),
         ("x1-1", "high"),
     ]
-    assert data.splits["train"][3].place == f"{file}, line 3, question 2"
+    assert data.splits["train"][3].location == f"{file}, line 3, question 2"
     assert {one.group for one in data.splits["dev"]} == {"middle"}
     assert [(one.group, one.answer) for one in data.splits["test"]] == [("high", None)] * 2
 

@@ -26,7 +26,6 @@ from litebert.tasks.task import (
     Columns,
     DataError,
     Example,
-    Kind,
     QuestionExample,
     TaggedExample,
     Task,
@@ -34,6 +33,13 @@ from litebert.tasks.task import (
 )
 from tests.conftest import need
 from tests.tasks.readers.tables import write
+
+
+def task_of(kind: str) -> Task:
+    return Task(name="mine", kind=kind, metrics=("accuracy",))
+
+
+CLASSES = task_of("classification")
 
 
 def make_classes(sizes: list[int]) -> list[Example]:
@@ -50,7 +56,7 @@ def count(examples: list[Example]) -> Counter[object]:
 )
 def test_a_tenth_of_each_class_is_held_out(sizes: list[int]) -> None:
     examples = make_classes(sizes)
-    rest, held = hold_out(examples)
+    rest, held = hold_out(CLASSES, examples)
     assert len(held) == min(5000, max(1, round(len(examples) / 10)))
     ids = [example.id for example in rest + held]
     assert sorted(ids) == sorted(example.id for example in examples)
@@ -62,9 +68,9 @@ def test_a_tenth_of_each_class_is_held_out(sizes: list[int]) -> None:
 
 def test_the_seed_decides_who_is_held_out() -> None:
     examples = make_classes([40, 60])
-    assert hold_out(examples, 1) == hold_out(examples, 1) != hold_out(examples, 2)
+    assert hold_out(CLASSES, examples, 1) == hold_out(CLASSES, examples, 1) != hold_out(CLASSES, examples, 2)
     tagged: list[Example] = [TaggedExample(str(number), (f"a{number}",), ("O",)) for number in range(30)]
-    assert [len(part) for part in hold_out(tagged)] == [27, 3]
+    assert [len(part) for part in hold_out(task_of("tagging"), tagged)] == [27, 3]
 
 
 @pytest.mark.parametrize("kind", ["questions", "choice"])
@@ -79,27 +85,27 @@ def test_questions_about_one_text_stay_together(kind: str) -> None:
         return {one.passage if isinstance(one, ChoiceExample) else one.context for one in part}  # type: ignore[union-attr]
 
     examples = [ask(number) for number in range(200)]
-    rest, held = hold_out(examples)
+    rest, held = hold_out(task_of(kind), examples)
     assert (len(rest), len(held)) == (180, 20)
     assert not texts(rest) & texts(held)
-    assert [len(part) for part in hold_out(examples[:15])] == [10, 5]
+    assert [len(part) for part in hold_out(task_of(kind), examples[:15])] == [10, 5]
     with pytest.raises(RequestError, match="all examples have the same text"):
-        hold_out(examples[:5])
+        hold_out(task_of(kind), examples[:5])
 
 
 def test_equal_texts_stay_together_and_rare_classes_are_not_forgotten() -> None:
     twice: list[Example] = [TextExample(str(number), f"text {number // 2}", label="a") for number in range(200)]
-    rest, held = hold_out(twice)
+    rest, held = hold_out(CLASSES, twice)
     assert len(held) == 20
     assert not {one.text for one in rest} & {one.text for one in held}  # type: ignore[union-attr]
     for sizes in ([96, 4], [500, 3, 2]):
-        rest, held = hold_out(make_classes(sizes))
+        rest, held = hold_out(CLASSES, make_classes(sizes))
         assert len(count(held)) == len(count(rest)) == len(sizes)
 
 
 def test_one_example_cannot_be_divided() -> None:
     with pytest.raises(RequestError, match="a single example cannot be divided"):
-        hold_out(make_classes([1]))
+        hold_out(CLASSES, make_classes([1]))
 
 
 def test_own_files(tmp_path: Path) -> None:
@@ -269,7 +275,7 @@ def test_own_files_for_official_tasks_need_their_columns_and_labels(tmp_path: Pa
     assert texts_of("mnli", write(tmp_path, "my.jsonl", pairs)) == [("c", "d", "neutral")]
     choices = write(tmp_path, "my.csv", "passage,question,A,B,answer\nP,Q,x,y,B\n")
     (one,) = read_examples(OFFICIAL["race"], choices, True)[0]
-    assert one == ChoiceExample("0", "P", "Q", ("x", "y"), 1, place=f"{choices}, line 2")
+    assert one == ChoiceExample("0", "P", "Q", ("x", "y"), 1, location=f"{choices}, line 2")
 
 
 # --- own tasks --------------------------------------------------------------------------------------------------------
@@ -290,7 +296,7 @@ def test_questions_without_an_answer_in_any_split(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["classification", "tagging"])
-def test_a_text_file_is_conll_for_tagging(tmp_path: Path, kind: Kind) -> None:
+def test_a_text_file_is_conll_for_tagging(tmp_path: Path, kind: str) -> None:
     task = Task(name="mine", kind=kind, labels=("B-X", "O"), metrics=("accuracy",), columns=Columns())
     file = write(tmp_path, "new.txt", "Anna B-X\nran O\n\nShe O\n")
     assert has_plain_lines(task, file) == (kind != "tagging")

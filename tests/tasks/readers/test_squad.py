@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from litebert.errors import RequestError
+from litebert.tasks.kinds import kind_of
 from litebert.tasks.readers.squad import SQUAD, read_squad, read_squad_folder
 from litebert.tasks.task import Answer, DataError, Recipe
 
@@ -31,7 +32,7 @@ def ask(text: Any, begin: Any, name: str = "q1") -> dict[str, Any]:
 def test_tasks() -> None:
     one, two = SQUAD["squad1"], SQUAD["squad2"]
     assert (one.metrics, two.metrics) == (("f1", "exact"),) * 2
-    assert (one.head, two.head) == ("question-answering", "answerable-question-answering")
+    assert (kind_of(one).head(one), kind_of(two).head(two)) == ("question-answering", "answerable-question-answering")
     assert one.recipe == Recipe(lr=5e-5, batch_size=48, dropout=0.0, steps=3649, warmup_steps=365, max_length=384)
     assert two.recipe == Recipe(lr=3e-5, batch_size=48, dropout=0.0, steps=8144, warmup_steps=814, max_length=512)
 
@@ -46,7 +47,7 @@ def test_squad_1(tmp_path: Path) -> None:
     assert (example.id, example.question, example.context) == ("a", " Where?", CONTEXT)
     assert example.answers == (Answer("Paris", 12), Answer("in Paris", 9))
     assert [one.answers for one in data.splits["dev"]] == [(Answer("Anna", 52),), (Answer("1990", 28),)]
-    assert data.splits["dev"][1].place == f"{tmp_path / 'dev-v1.1.json'}, question 'q2'"
+    assert data.splits["dev"][1].location == f"{tmp_path / 'dev-v1.1.json'}, question 'q2'"
     assert data.splits["dev"][0].context is data.splits["dev"][1].context  # it is kept once
 
 

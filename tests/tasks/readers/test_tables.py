@@ -18,7 +18,6 @@ from litebert.tasks.task import (
     ChoiceExample,
     Columns,
     DataError,
-    Kind,
     QuestionExample,
     TaggedExample,
     TextExample,
@@ -53,9 +52,9 @@ def test_json_lines_with_labels_of_any_type(tmp_path: Path) -> None:
     rows = [{"text": "a", "label": label, "other": None} for label in ("x", 1, 2.5, True)]
     file = write(tmp_path, "own.jsonl.gz", "\n".join(map(json.dumps, rows)) + "\n\n")
     assert [one.label for one in read(file)] == ["x", "1", "2.5", "true"]
-    assert read(file)[3].place == f"{file}, line 4"
+    assert read(file)[3].location == f"{file}, line 4"
     as_list = write(tmp_path, "own.json", json.dumps(rows, indent=1))
-    assert [(one.label, one.place) for one in read(as_list)][1] == ("1", f"{as_list}, record 2")
+    assert [(one.label, one.location) for one in read(as_list)][1] == ("1", f"{as_list}, record 2")
 
 
 def test_halves_of_characters_are_mended(tmp_path: Path) -> None:
@@ -108,7 +107,7 @@ def test_choice(tmp_path: Path, label: str, answer: int) -> None:
     columns = CHOICE.model_copy(update={"pair": "q"})
     options = ("an apple", "a pear", "a plum")
     assert read(file, "choice", columns) == [
-        ChoiceExample("0", "Once", "Why?", options, answer, place=f"{file}, line 2")
+        ChoiceExample("0", "Once", "Why?", options, answer, location=f"{file}, line 2")
     ]
     assert read(file, "choice", CHOICE, with_labels=False)[0].answer is None
     file = write(tmp_path, "own.jsonl", json.dumps({"story": "Once", "all": list(options), "label": label.upper()}))
@@ -144,7 +143,7 @@ def test_any_csv_reads_back(tmp_path_factory: pytest.TempPathFactory, rows: list
     file = write(tmp_path_factory.getbasetemp(), "any.csv", buffer.getvalue())
     found = read(file, columns=Columns(pair="other"))
     assert [(one.text, one.pair, one.label) for one in found] == rows
-    assert [one.place for one in found] == [f"{file}, line {line}" for line in places]
+    assert [one.location for one in found] == [f"{file}, line {line}" for line in places]
 
 
 @given(st.lists(st.tuples(TEXTS, TEXTS.map(str.strip)), min_size=1, max_size=8), st.booleans())
@@ -161,7 +160,7 @@ def test_no_bytes_break_a_reader(tmp_path_factory: pytest.TempPathFactory, conte
     start = b"text,label\n" if suffix == ".csv" else b"text\tlabel\n" if suffix == ".tsv" else b""
     file = tmp_path_factory.getbasetemp() / f"bytes{suffix}"
     file.write_bytes(start + content)
-    kind: Kind = "tagging" if suffix == ".conll" else "classification"
+    kind: str = "tagging" if suffix == ".conll" else "classification"
     for skip_bad in (False, True):
         with contextlib.suppress(DataError):
             table = read_table(file, kind, PLAIN, skip_bad=skip_bad)
@@ -192,7 +191,7 @@ def test_no_bytes_break_a_reader(tmp_path_factory: pytest.TempPathFactory, conte
         ("a.IOB.gz", "a O", "tagging"),
     ],
 )
-def test_guess_kind(tmp_path: Path, name: str, content: str, kind: Kind) -> None:
+def test_guess_kind(tmp_path: Path, name: str, content: str, kind: str) -> None:
     file = write(tmp_path, name, content)
     assert guess_kind(file, PLAIN) == kind
     if kind not in ("tagging",):
@@ -214,7 +213,7 @@ def texts(*labels: Any) -> list[TextExample]:
         ("regression", [1.0, 2.5], (), ("pearson", "spearman")),
     ],
 )
-def test_make_task(kind: Kind, labels: list[Any], expected: tuple[str, ...], metrics: tuple[str, ...]) -> None:
+def test_make_task(kind: str, labels: list[Any], expected: tuple[str, ...], metrics: tuple[str, ...]) -> None:
     task = make_task("own", kind, Columns(pair="other"), texts(*labels))
     assert (task.name, task.kind, task.labels, task.metrics) == ("own", kind, expected, metrics)
     assert (task.is_pair, task.columns) == (True, Columns(pair="other"))
@@ -246,7 +245,7 @@ def test_make_task_of_other_kinds() -> None:
         ("classification", texts(*map(str, range(100_001))), "own has 100,001 labels, and 100,000 are possible"),
     ],
 )
-def test_tasks_that_cannot_be_learnt(kind: Kind, examples: list[Any], fault: str) -> None:
+def test_tasks_that_cannot_be_learnt(kind: str, examples: list[Any], fault: str) -> None:
     with pytest.raises(DataError) as caught:
         make_task("own", kind, PLAIN, examples)
     assert str(caught.value).startswith(fault)

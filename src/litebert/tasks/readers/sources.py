@@ -9,23 +9,12 @@ from typing import Any
 import numpy as np
 
 from litebert.errors import RequestError
-from litebert.tasks.cells import pick_columns
+from litebert.tasks.kinds import kind_of
 from litebert.tasks.readers.glue import GLUE, GLUE_COLUMNS, GLUE_SPLITS, NO_GOLD, read_glue, read_glue_file
 from litebert.tasks.readers.race import RACE, RACE_COLUMNS, read_race, read_race_file
 from litebert.tasks.readers.squad import SQUAD, read_squad, read_squad_folder
 from litebert.tasks.readers.tables import guess_kind, list_columns, make_task, read_table, sort_labels
-from litebert.tasks.task import (
-    ChoiceExample,
-    Columns,
-    DataError,
-    Dataset,
-    Example,
-    Kind,
-    QuestionExample,
-    TaggedExample,
-    Task,
-    TextExample,
-)
+from litebert.tasks.task import Columns, DataError, Dataset, Example, QuestionExample, Task, TextExample
 from litebert.text.formats import format_of
 from litebert.text.records import RecordReader, RecordSource
 from litebert.text.sources import guess_name
@@ -61,7 +50,7 @@ class OwnData:
     train: RecordSource
     dev: RecordSource | None = None
     test: RecordSource | None = None
-    kind: Kind | None = None
+    kind: str | None = None
     columns: Columns = field(default_factory=Columns)
     format: str | None = None
     """What files hold whose suffix does not tell: csv, tsv, jsonl, json, parquet or conll."""
@@ -83,7 +72,7 @@ def columns_of(task: Task) -> Columns:
     """What the columns of a task's tables are called: a user's own, or the official names."""
     if task.columns is not None:
         return task.columns
-    if is_official(task) and task.kind != "questions":
+    if is_official(task) and task.name not in SQUAD:
         return RACE_COLUMNS if task.name in RACE else GLUE_COLUMNS[task.name]
     return Columns(pair="pair" if task.is_pair else None, id="id")
 
@@ -128,7 +117,7 @@ def read_own(data: OwnData, skip_bad: bool = False) -> Dataset:
     if any(isinstance(example, QuestionExample) and example.answers == () for example in everything):
         task = task.model_copy(update={"has_unanswerable": True})
     if data.dev is None:
-        splits["train"], splits["dev"] = hold_out(table.examples)
+        splits["train"], splits["dev"] = hold_out(task, table.examples)
     return Dataset(task, splits, num_skipped)
 
 
@@ -141,21 +130,24 @@ def read_examples(
     header: bool = True,
 ) -> tuple[list[Example], int]:
     """Read one file of examples of a known task, in its official layout or by the columns of a user's own."""
-    if task.kind == "questions":
+    kind = kind_of(task)
+    if kind.file_format == "squad":
         questions, num_bad = read_squad(
             file, skip_bad=skip_bad, has_unanswerable=task.has_unanswerable, with_answers=with_labels
         )
         known = [example for example in questions if example.answers is not None or not with_labels]
         if len(known) < len(questions) and not skip_bad:
             nameless = next(example for example in questions if example.answers is None)
-            raise DataError(f"{nameless.place} has no answers: add them, or pass over such questions with --skip-bad")
+            raise DataError(
+                f"{nameless.location} has no answers: add them, or pass over such questions with --skip-bad"
+            )
         return [*known], num_bad + len(questions) - len(known)
     if is_official(task) and format is None and header:
         return _read_official_file(task, file, with_labels, skip_bad)
     labels = task.labels if with_labels and task.labels else None
     columns = columns_of(task)
-    if task.kind != "tagging" or RecordReader(file, format=format).format not in (None, "text", "conll"):
-        columns = pick_columns(task.kind, columns, list_columns(file, format, header))
+    if kind.file_format != "conll" or RecordReader(file, format=format).format not in (None, "text", "conll"):
+        columns = kind.pick_columns(columns, list_columns(file, format, header))
     table = read_table(
         file,
         task.kind,
@@ -174,15 +166,16 @@ def has_plain_lines(task: Task, file: Path) -> bool:
 
     Such are text files (but CoNLL's, and official ones) and JSON lines with questions, which no table can hold.
     """
-    if task.kind == "questions" and file.suffix.lower() in (".jsonl", ".ndjson"):
+    own_format = kind_of(task).file_format
+    if own_format == "squad" and file.suffix.lower() in (".jsonl", ".ndjson"):
         return True
     is_layout = (task.name == "mrpc" and file.name.startswith(_MRPC)) or (task.name == "race" and file.stem.isdecimal())
-    return file.suffix.lower() in ("", ".txt") and task.kind != "tagging" and not (is_layout and is_official(task))
+    return file.suffix.lower() in ("", ".txt") and own_format != "conll" and not (is_layout and is_official(task))
 
 
 def read_labelled(
     file: Path,
-    kind: Kind | None,
+    kind: str | None,
     columns: Columns,
     skip_bad: bool = False,
     format: str | None = None,
@@ -199,9 +192,7 @@ def read_labelled(
 
 def add_labels(task: Task, answers: Sequence[object]) -> Task:
     """A task that also has the labels of predictions: a file of right answers need not hold every class."""
-    given: set[str] = set()
-    for answer in answers if task.kind in ("classification", "multi-label", "tagging") else ():
-        given.update(answer if isinstance(answer, tuple) else (str(answer),))
+    given = {label for answer in answers for label in kind_of(task).answer_labels(answer)}
     return task.model_copy(update={"labels": sort_labels({*task.labels, *given})})
 
 
@@ -241,7 +232,7 @@ def _read_official_file(task: Task, file: Path, with_labels: bool, skip_bad: boo
     if task.name in GLUE and _has_glue_layout(task.name, file, split, there):
         texts, num_bad = read_glue_file(task.name, file, split, with_labels=with_labels, skip_bad=skip_bad)
         return [*texts], num_bad
-    columns = pick_columns(task.kind, columns_of(task), there)
+    columns = kind_of(task).pick_columns(columns_of(task), there)
     labels = (*task.labels, *([NO_GOLD] if task.name == "mnli" else [])) if with_labels and task.labels else None
     table = read_table(file, task.kind, columns, skip_bad=skip_bad, labels=labels, with_labels=with_labels)
     kept = [one for one in table.examples if not (isinstance(one, TextExample) and one.label == NO_GOLD)]
@@ -257,7 +248,7 @@ def _has_glue_layout(name: str, file: Path, split: str, there: Collection[str]) 
     return is_table and has_header and split in GLUE_SPLITS[name]
 
 
-def hold_out(examples: Sequence[Example], seed: int = 0) -> tuple[list[Example], list[Example]]:
+def hold_out(task: Task, examples: Sequence[Example], seed: int = 0) -> tuple[list[Example], list[Example]]:
     """Set a tenth of the examples aside for development (5,000 at most), the same ones for the same seed.
 
     Each class gives its share, and one at least where it has two. Equal texts stay together, and so do questions about
@@ -268,12 +259,12 @@ def hold_out(examples: Sequence[Example], seed: int = 0) -> tuple[list[Example],
     order: list[int] = np.random.default_rng(seed).permutation(len(examples)).tolist()
     groups: dict[object, list[int]] = {}
     for number in order:
-        groups.setdefault(_text_of(examples[number]), []).append(number)
+        groups.setdefault(kind_of(task).text_key(examples[number]), []).append(number)
     if len(groups) < 2:
         raise RequestError("all examples have the same text, which cannot be divided: name a file with --dev")
     wanted = min(_MOST_DEV, max(1, round(_DEV_SHARE * len(examples))))
     held: set[int] = set()
-    for group in _share_out(examples, [*groups.values()]):
+    for group in _share_out(task, examples, [*groups.values()]):
         if len(held) + len(group) <= wanted:
             held.update(group)
     if not held:
@@ -283,30 +274,15 @@ def hold_out(examples: Sequence[Example], seed: int = 0) -> tuple[list[Example],
     return rest, [examples[number] for number in sorted(held)]
 
 
-def _text_of(example: Example) -> object:
-    """What a model reads of an example before it is asked."""
-    match example:
-        case QuestionExample():
-            return example.context
-        case ChoiceExample():
-            return example.passage
-        case TaggedExample():
-            return example.words
-        case _:
-            return example.text, example.pair
-
-
-def _share_out(examples: Sequence[Example], groups: Sequence[list[int]]) -> list[list[int]]:
+def _share_out(task: Task, examples: Sequence[Example], groups: Sequence[list[int]]) -> list[list[int]]:
     """The groups in the order in which they are held out: one of each class, then as large a part of every class."""
     classes: dict[object, list[list[int]]] = {}
     for group in groups:
-        example = examples[group[0]]
-        label = example.label if isinstance(example, TextExample) and isinstance(example.label, str) else None
-        classes.setdefault(label, []).append(group)
+        classes.setdefault(kind_of(task).stratum(examples[group[0]]), []).append(group)
     # Where each group stands in its class, from 0 to 1: those below some bound are the same part of every class.
-    places = [
+    ranks = [
         ((at > 0 or len(members) < 2, (at + 0.5) / len(members)), group)
         for members in classes.values()
         for at, group in enumerate(members)
     ]
-    return [group for _, group in sorted(places, key=lambda place: place[0])]
+    return [group for _, group in sorted(ranks, key=lambda rank: rank[0])]

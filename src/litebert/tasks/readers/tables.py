@@ -7,31 +7,23 @@ labels. What is wrong is said in one sentence with file and line.
 import itertools
 import math
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from litebert.errors import RequestError
-from litebert.tasks.cells import example_maker, read_number, wanted_columns
+from litebert.tasks.kinds import find_kind
+from litebert.tasks.kinds.kind import Cells, Kind, check_allowed, read_id, read_number
 from litebert.tasks.readers.squad import read_squad
-from litebert.tasks.task import Columns, DataError, Example, Kind, QuestionExample, TaggedExample, Task, TextExample
+from litebert.tasks.task import Columns, DataError, Example, QuestionExample, TaggedExample, Task
 from litebert.text.records import BadRecordError, Fields, RecordReader, RecordSource, quote
 
-__all__ = ["Table", "guess_kind", "list_columns", "make_task", "read_table", "sort_labels"]
+__all__ = ["Table", "example_maker", "guess_kind", "list_columns", "make_task", "read_table", "sort_labels"]
 
 _NUM_LOOKED_AT = 1000
 _MOST_LABELS = 100_000
 _MOSTLY = 0.9
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
-_METRICS: dict[Kind, tuple[str, ...]] = {
-    "classification": ("accuracy", "macro_f1"),
-    "multi-label": ("micro_f1", "macro_f1"),
-    "regression": ("pearson", "spearman"),
-    "tagging": ("entity_f1", "accuracy"),
-    "questions": ("f1", "exact"),
-    "choice": ("accuracy",),
-}
 
 
 @dataclass(frozen=True)
@@ -44,7 +36,7 @@ class Table:
 
 def read_table(
     source: RecordSource,
-    kind: Kind,
+    kind: str,
     columns: Columns,
     *,
     skip_bad: bool = False,
@@ -59,20 +51,21 @@ def read_table(
     another one is bad; without `with_labels` the answers are neither needed nor looked at, as for predictions.
     """
     reader = RecordReader(source, format=format, header=header, skip_bad=skip_bad)
-    if kind == "tagging" and reader.format in (None, "text"):
+    how = find_kind(kind)
+    if how.file_format == "conll" and reader.format in (None, "text"):
         reader = RecordReader(source, format="conll", skip_bad=skip_bad)
     examples: list[Example]
-    if kind == "questions":
+    if how.file_format == "squad":
         if reader.format != "json" or reader.path is None:
             advice = "write them as SQuAD's JSON, into a .json"
             raise RequestError(f"{reader.name} cannot hold questions about contexts: {advice}")
         examples = [*_read_questions(reader.path, reader, skip_bad, with_labels)]
-    elif kind == "tagging" and reader.format == "conll":
+    elif how.file_format == "conll" and reader.format == "conll":
         examples = [*_read_conll(reader, with_labels, labels)]
     else:
         _refuse_text(reader)
-        make = example_maker(kind, columns, with_labels, labels)
-        examples = reader.convert(reader.records(wanted_columns(kind, columns, with_labels)), make)
+        make = example_maker(how, columns, with_labels, labels)
+        examples = reader.convert(reader.records(how.wanted_columns(columns, with_labels)), make)
         if not examples and reader.columns is None and reader.format in ("csv", "tsv"):
             raise DataError(f"{reader.name} is empty: its first line should name the columns")
     if not examples:
@@ -80,6 +73,30 @@ def read_table(
         skipped = f" ({bad_ones} left out)" if reader.num_skipped else ""
         raise DataError(f"{reader.name} has no examples that can be used{skipped}: add some")
     return Table(examples, reader.num_skipped)
+
+
+def example_maker(
+    kind: Kind, columns: Columns, with_labels: bool, labels: tuple[str, ...] | None
+) -> Callable[[str, Cells, str], Example]:
+    """Make the function that turns a record's number, cells and location into an example.
+
+    Where `labels` are given, no others are accepted; where a column of ids is named, no id may come twice.
+    """
+    kind.check_columns(columns)
+    seen: dict[str, str] = {}
+    allowed = None if labels is None else dict.fromkeys(labels)
+
+    def make(number: str, cells: Cells, location: str) -> Example:
+        name = number if columns.id is None else read_id(cells, columns.id)
+        if columns.id is not None and name in seen:
+            raise BadRecordError(f"has the id {quote(name)}, as {seen[name]} has: give each its own")
+        example = kind.parse(name, cells, columns, with_labels, location)
+        check_allowed(kind.label_names(example), allowed)
+        if columns.id is not None:
+            seen[name] = location
+        return example
+
+    return make
 
 
 def list_columns(source: RecordSource, format: str | None = None, header: bool = True) -> list[str]:
@@ -124,7 +141,7 @@ def _read_conll(reader: RecordReader, with_labels: bool, labels: tuple[str, ...]
     return reader.convert(reader.records(), make)
 
 
-def guess_kind(source: RecordSource, columns: Columns, format: str | None = None, header: bool = True) -> Kind:
+def guess_kind(source: RecordSource, columns: Columns, format: str | None = None, header: bool = True) -> str:
     """Say which kind of task a table is for, by its name, the named columns and its first thousand labels.
 
     Numbers are taken for scores only if some of them are no integers, and then even if a few labels are none, so that
@@ -157,29 +174,27 @@ def _is_squad(source: RecordSource) -> bool:
     return isinstance(value, dict) and isinstance(value.get("data"), list)
 
 
-def make_task(name: str, kind: Kind, columns: Columns, examples: Sequence[Example], *, is_learnt: bool = True) -> Task:
+def make_task(name: str, kind: str, columns: Columns, examples: Sequence[Example], *, is_learnt: bool = True) -> Task:
     """Make the task of a user's own data: its labels are those of the examples.
 
     Where it is to be learnt from them, there must be two labels at least.
     """
     if not examples:
         raise DataError(f"{name} has no training examples: add some")
+    how = find_kind(kind)
     if is_learnt:
-        _check_learnable(name, kind, examples)
-    labels = sort_labels({label for example in examples for label in _labels_of(example)})
+        how.check_learnable(name, examples)
+    labels = sort_labels({label for example in examples for label in how.label_names(example)})
     if len(labels) > _MOST_LABELS:
         raise DataError(f"{name} has {len(labels):,} labels, and {_MOST_LABELS:,} are possible: is it another column?")
-    metrics = _METRICS[kind]
-    if kind == "classification" and len(labels) == 2:
-        metrics = (*metrics, "matthews")
     return Task(
         name=name,
         kind=kind,
         labels=labels,
-        metrics=metrics,
-        is_pair=columns.pair is not None or kind in ("questions", "choice"),
+        metrics=how.default_metrics(labels),
+        is_pair=columns.pair is not None or how.is_pair,
         has_unanswerable=any(isinstance(one, QuestionExample) and one.answers == () for one in examples),
-        columns=None if kind == "questions" else columns,
+        columns=None if how.file_format == "squad" else columns,
     )
 
 
@@ -192,25 +207,3 @@ def sort_labels(labels: Collection[str]) -> tuple[str, ...]:
     if all(_NUMBER.fullmatch(label) for label in labels):
         return tuple(sorted(labels, key=lambda label: (float(label), label)))
     return tuple(sorted(labels))
-
-
-def _check_learnable(name: str, kind: Kind, examples: Sequence[Example]) -> None:
-    if kind in ("questions", "choice"):
-        return
-    found: dict[Any, None] = {}
-    for example in examples:
-        is_score = isinstance(example, TextExample) and isinstance(example.label, float)
-        found.update(dict.fromkeys([example.label] if is_score else _labels_of(example)))  # type: ignore[union-attr]
-    what, advice = ("score", "others") if kind == "regression" else ("label", "examples of another class")
-    if not found:
-        raise DataError(f"the training examples of {name} have no {what}s: name the column that holds them")
-    is_same = kind != "multi-label" or all(_labels_of(example) for example in examples)
-    if len(found) == 1 and is_same:
-        raise DataError(f"only the {what} {quote(*found)} occurs in the training examples of {name}: add {advice}")
-
-
-def _labels_of(example: Example) -> tuple[str, ...]:
-    if isinstance(example, TaggedExample):
-        return example.tags or ()
-    label = example.label if isinstance(example, TextExample) else None
-    return (label,) if isinstance(label, str) else label if isinstance(label, tuple) else ()

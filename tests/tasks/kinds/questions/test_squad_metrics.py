@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from litebert.errors import RequestError
-from litebert.tasks.squad_metrics import (
+from litebert.tasks.kinds.questions.squad_metrics import (
     choose_threshold,
     find_best_threshold,
     normalize_answer,
@@ -209,7 +209,7 @@ def test_no_threshold_beats_the_chosen_one(
 
 
 def test_what_cannot_be_scored() -> None:
-    unknown = QuestionExample("q7", "?", "text", None, place="test.json, question 7")
+    unknown = QuestionExample("q7", "?", "text", None, location="test.json, question 7")
     with pytest.raises(RequestError, match=r"test\.json, question 7 has no answers"):
         score_questions([unknown], [""])
     with pytest.raises(RequestError, match="2 answers to 1 questions"):

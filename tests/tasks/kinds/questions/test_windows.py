@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
+from litebert.tasks.kinds.options import WindowConfig
+from litebert.tasks.kinds.questions.windows import Window, make_windows
 from litebert.tasks.task import Answer, QuestionExample
-from litebert.tasks.windows import Window, WindowConfig, make_windows
 from litebert.text.tokenizer import Tokenizer
 from tests.work import assert_linear
 

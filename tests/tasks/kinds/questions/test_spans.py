@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from litebert.errors import RequestError
 from litebert.model.heads import Beam
 from litebert.model.model import Model
-from litebert.tasks.spans import (
+from litebert.tasks.kinds.options import WindowConfig
+from litebert.tasks.kinds.questions.spans import (
     NO_SPAN,
     Candidate,
     Prediction,
@@ -24,11 +25,11 @@ from litebert.tasks.spans import (
     decode_beam,
     decode_plain,
 )
+from litebert.tasks.kinds.questions.windows import Window, make_windows
 from litebert.tasks.task import Answer, QuestionExample
-from litebert.tasks.windows import Window, WindowConfig, make_windows
 from litebert.text.tokenizer import Tokenizer
 from tests.conftest import small_config
-from tests.tasks.test_windows import ANY_TEXT, TEXTS, ask, make_window, point_at, small
+from tests.tasks.kinds.questions.test_windows import ANY_TEXT, TEXTS, ask, make_window, point_at, small
 from tests.work import count_calls
 
 

@@ -7,46 +7,18 @@ each token knows its characters in the original text, so that an answer is alway
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from litebert.tasks.kinds.options import NUM_SPECIAL, WindowConfig
 from litebert.tasks.task import QuestionExample
 from litebert.text.tokenizer import Tokenizer
 
-__all__ = ["Window", "WindowConfig", "make_windows"]
+__all__ = ["Window", "make_windows"]
 
 Integers = NDArray[np.int32]
-_NUM_SPECIAL = 3  # [CLS] and two [SEP]
 _NO_ANSWER = (0, 0)  # the position of [CLS]
-
-
-class WindowConfig(BaseModel):
-    """How contexts are cut into windows, and which answers are looked for in them."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-    max_length: Annotated[int, Field(ge=8, le=65536)] = 384
-    """Tokens of a row, with the question and the special ones."""
-    stride: Annotated[int, Field(ge=1)] = 128
-    """Tokens from the beginning of a window to that of the next one."""
-    max_query: Annotated[int, Field(ge=1)] = 64
-    """Tokens of a question; what goes beyond is cut off."""
-    max_answer: Annotated[int, Field(ge=1)] = 30
-    """Tokens of an answer."""
-    nbest: Annotated[int, Field(ge=1, le=1000)] = 20
-    """Answers that are kept of each window, and of each question."""
-
-    @model_validator(mode="after")
-    def _leaves_room(self) -> "WindowConfig":
-        if self.max_length <= self.max_query + _NUM_SPECIAL:
-            raise ValueError(
-                f"max_length {self.max_length} leaves no room for the context beside a question of {self.max_query} "
-                f"tokens: make it greater than {self.max_query + _NUM_SPECIAL}, or max_query smaller"
-            )
-        return self
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,7 +73,7 @@ def make_windows(examples: Sequence[QuestionExample], tokenizer: Tokenizer, conf
         if example.context not in contexts:
             contexts[example.context] = _read_context(example.context, tokenizer)
         context = contexts[example.context]
-        shape = len(context.ids), config.max_length - len(question) - _NUM_SPECIAL
+        shape = len(context.ids), config.max_length - len(question) - NUM_SPECIAL
         if shape not in layouts:
             layouts[shape] = _lay_out(*shape, config.stride)
         gold = _find_answer(example, context)

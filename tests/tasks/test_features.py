@@ -1,4 +1,4 @@
-"""Rows are batched with no more padding than they need, and every item has its turn."""
+"""Features are batched with no more padding than they need, and every item has its turn."""
 
 from itertools import pairwise
 from typing import Any
@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from litebert.batch import NO_LABEL
-from litebert.tasks.rows import Rows, order_epoch, pack_items
+from litebert.tasks.features import Features, order_epoch, part_by_length
 
 PAD = 9999
 Row = list[int]
 
 
-def make_rows(rows: list[Row], splits: list[int], **more: Any) -> Rows:
+def make_features(rows: list[Row], splits: list[int], **more: Any) -> Features:
     """Rows of these tokens."""
-    return Rows(
+    return Features(
         tokens=np.array([token for row in rows for token in row], np.int32),
         ends=np.cumsum([len(row) for row in rows], dtype=np.int64),
         splits=np.array(splits, np.int64),
@@ -51,7 +51,7 @@ def test_a_batch_is_padded_to_its_longest_row(given_: tuple[list[Row], list[int]
     rows, splits, chosen = given_
     tags = [[token % 3 for token in row] for row in rows]
     flat = [tag for row in tags for tag in row]
-    made = make_rows(rows, splits, tags=np.array(flat, np.int64), allowed=np.array(flat) > 0)
+    made = make_features(rows, splits, tags=np.array(flat, np.int64), allowed=np.array(flat) > 0)
     batch = made.collate(chosen, PAD)
     taken = [rows[item] for item in chosen]
     assert values(batch.input_ids) == pad(taken, PAD)
@@ -70,11 +70,11 @@ def test_options_stand_side_by_side(data: st.DataObject) -> None:
     row = st.lists(st.integers(0, 500), min_size=2, max_size=9)
     items = [[data.draw(row) for _ in range(count)] for count in counts]
     flat = [option for item in items for option in item]
-    made = make_rows(
+    made = make_features(
         flat,
         [1] * len(flat),
         num_items=len(items),
-        options=np.array(counts, np.int64),
+        num_rows=np.array(counts, np.int64),
         labels=np.array([count - 1 for count in counts], np.int64),
     )
     assert made.num_items == len(items)
@@ -99,34 +99,31 @@ def test_options_stand_side_by_side(data: st.DataObject) -> None:
 def test_labels_and_spans_go_with_their_items() -> None:
     rows = [[1, 2, 3], [4, 5], [6]]
     spans = np.array([[1, 2], [0, 0], [NO_LABEL, NO_LABEL]])
-    batch = make_rows(rows, [3, 2, 1], spans=spans).collate([2, 0])
+    batch = make_features(rows, [3, 2, 1], spans=spans).collate([2, 0])
     assert (values(batch.start_positions), values(batch.end_positions)) == ([NO_LABEL, 1], [NO_LABEL, 2])
     table = np.array([[1, 0], [0, 1], [1, 1]], np.float32)
-    assert values(make_rows(rows, [3, 2, 1], labels=table).collate([1, 2]).labels) == [[0, 1], [1, 1]]
-    assert make_rows(rows, [3, 2, 1]).collate([0]).labels is None
+    assert values(make_features(rows, [3, 2, 1], labels=table).collate([1, 2]).labels) == [[0, 1], [1, 1]]
+    assert make_features(rows, [3, 2, 1]).collate([0]).labels is None
 
 
 # --- epochs -----------------------------------------------------------------------------------------------------------
 
 
-@given(st.lists(st.integers(1, 500), min_size=1, max_size=300), st.integers(1, 40), st.integers(0, 2**40))
-def test_an_epoch_has_every_item(lengths: list[int], batch_size: int, seed: int) -> None:
-    order = order_epoch(np.array(lengths), batch_size, seed)
-    assert order.shape == (-(-len(lengths) // batch_size), batch_size)
-    counts = np.bincount(order.ravel(), minlength=len(lengths))
+@given(st.integers(1, 300), st.integers(1, 40), st.integers(0, 2**40))
+def test_an_epoch_has_every_item(num_items: int, batch_size: int, seed: int) -> None:
+    order = order_epoch(num_items, batch_size, seed)
+    assert order.shape == (-(-num_items // batch_size), batch_size)
+    counts = np.bincount(order.ravel(), minlength=num_items)
     assert counts.min() >= 1
     assert counts.max() - counts.min() <= 1  # what fills the last batch comes once more, not oftener than others
-    assert np.array_equal(order, order_epoch(np.array(lengths), batch_size, seed))
+    assert np.array_equal(order, order_epoch(num_items, batch_size, seed))
 
 
 def test_epochs_differ() -> None:
-    lengths = np.arange(1, 201)
-    orders = [order_epoch(lengths, 8, seed).tolist() for seed in range(5)]
+    orders = [order_epoch(200, 8, seed).tolist() for seed in range(5)]
     assert len({str(order) for order in orders}) == 5
     together = [{frozenset(batch) for batch in order} for order in orders]
-    assert len(together[0] & together[1]) < 13  # who meets whom is left to chance, even if no two are equally long
-    means = [np.mean(lengths[batch]) for batch in orders[0]]
-    assert means != sorted(means)  # batches do not come by length
+    assert not together[0] & together[1]  # who meets whom is left to chance
 
 
 def padding_share(lengths: np.ndarray, batches: Any) -> float:
@@ -134,12 +131,35 @@ def padding_share(lengths: np.ndarray, batches: Any) -> float:
     return 1 - sum(int(lengths[batch].sum()) for batch in batches) / padded
 
 
-def test_items_of_like_length_come_together() -> None:
-    generator = np.random.default_rng(0)
-    lengths = np.minimum(512, generator.lognormal(3.5, 1.0, 20_000).astype(np.int64) + 4)  # many short, few long
-    random = generator.permutation(len(lengths)).reshape(-1, 32)
-    assert padding_share(lengths, random) > 0.5
-    assert padding_share(lengths, order_epoch(lengths, 32, seed=0)) < 0.1
+def make_lengths(num_items: int) -> np.ndarray:
+    """Many short ones, few long ones."""
+    return np.minimum(512, np.random.default_rng(0).lognormal(3.5, 1.0, num_items).astype(np.int64) + 4)
+
+
+def test_length_does_not_decide_who_meets_in_a_step() -> None:
+    """Batches drawn by length would be of like length, and would tell the label wherever length does."""
+    lengths = make_lengths(20_000)
+    order = order_epoch(len(lengths), 32, seed=0)
+    assert padding_share(lengths, order) > 0.5
+    means = lengths[order].mean(1)
+    assert means.std() == pytest.approx(lengths.std() / np.sqrt(32), rel=0.15)
+
+
+@pytest.mark.parametrize("can_pack", [False, True])
+def test_items_of_like_length_come_together_inside_a_step(can_pack: bool) -> None:
+    lengths = make_lengths(2_000)
+    rows = [[number] * length for number, length in enumerate(lengths.tolist())]
+    made = make_features(rows, lengths.tolist(), can_pack=can_pack)
+    num_tokens = num_padded = num_together = 0
+    for items in order_epoch(len(rows), 64, seed=0)[:10]:
+        batches = made.micro_batches(items, PAD)
+        seen = [batch.input_ids[batch.input_ids != PAD] for batch in batches]
+        assert sorted(np.concatenate(seen).tolist()) == sorted(token for item in items for token in rows[item])
+        num_tokens += sum(map(len, seen))
+        num_padded += sum(batch.input_ids.numel() for batch in batches)
+        num_together += made.collate(items, PAD).input_ids.numel()
+    assert num_tokens < 0.25 * num_together  # as one padded batch
+    assert 1 - num_tokens / num_padded < (0.25 if can_pack else 0.35)
 
 
 # --- prediction -------------------------------------------------------------------------------------------------------
@@ -148,7 +168,7 @@ def test_items_of_like_length_come_together() -> None:
 @given(st.lists(st.tuples(st.integers(1, 300), st.integers(1, 5)), max_size=60), st.integers(1, 2000))
 def test_groups_keep_to_the_budget(items: list[tuple[int, int]], budget: int) -> None:
     lengths, counts = (np.array(column, np.int64) for column in (list(zip(*items, strict=True)) or [(), ()]))
-    groups = list(pack_items(lengths, budget, counts))
+    groups = list(part_by_length(lengths, budget, counts))
     assert sorted(item for group in groups for item in group.tolist()) == list(range(len(items)))
     for group in groups:
         assert len(group) == 1 or int(counts[group].sum()) * int(lengths[group].max()) <= budget
@@ -159,4 +179,4 @@ def test_groups_keep_to_the_budget(items: list[tuple[int, int]], budget: int) ->
 @pytest.mark.parametrize("budget", [64, 4096])
 def test_prediction_hardly_pads(budget: int) -> None:
     lengths = np.random.default_rng(1).integers(3, 60, 2000)
-    assert padding_share(lengths, list(pack_items(lengths, budget))) < 0.1
+    assert padding_share(lengths, list(part_by_length(lengths, budget))) < 0.1

@@ -68,9 +68,9 @@ def score_questions(
     pairs = _score_each(examples, answers, has_unanswerable)
     if null_odds is not None and threshold is not None:
         _check_odds(null_odds, len(examples))
-        for place, (example, odds) in enumerate(zip(examples, null_odds, strict=True)):
+        for index, (example, odds) in enumerate(zip(examples, null_odds, strict=True)):
             if odds > threshold:
-                pairs[place] = (float(not example.answers), float(not example.answers))
+                pairs[index] = (float(not example.answers), float(not example.answers))
     scores = _average(pairs, "")
     if has_unanswerable:
         for prefix, wanted in (("HasAns_", True), ("NoAns_", False)):
@@ -91,18 +91,18 @@ def find_best_threshold(
     """
     _check_odds(null_odds, len(examples))
     pairs = _score_each(examples, answers, True)
-    order = sorted(range(len(examples)), key=lambda place: null_odds[place])
+    order = sorted(range(len(examples)), key=lambda index: null_odds[index])
     found: dict[str, float] = {}
     for column, name in enumerate(("exact", "f1")):
         current = best = float(sum(not example.answers for example in examples))
         threshold = 0.0
-        for place in order:
-            if examples[place].answers:
-                current += pairs[place][column]
-            elif answers[place]:
+        for index in order:
+            if examples[index].answers:
+                current += pairs[index][column]
+            elif answers[index]:
                 current -= 1.0
             if current > best:
-                best, threshold = current, float(null_odds[place])
+                best, threshold = current, float(null_odds[index])
         found |= {f"best_{name}": best / len(examples), f"best_{name}_thresh": threshold}
     return found
 
@@ -117,10 +117,10 @@ def choose_threshold(
     _check_odds(null_odds, len(examples))
     column = ("exact", "f1").index(metric)
     pairs = _score_each(examples, answers, True)
-    order = sorted(range(len(examples)), key=lambda place: null_odds[place])
+    order = sorted(range(len(examples)), key=lambda index: null_odds[index])
     gains: list[tuple[float, float]] = []  # odds, and what answering all questions of these odds adds
-    for odds, places in itertools.groupby(order, key=lambda place: null_odds[place]):
-        gains.append((odds, math.fsum(pairs[place][column] - (not examples[place].answers) for place in places)))
+    for odds, indices in itertools.groupby(order, key=lambda index: null_odds[index]):
+        gains.append((odds, math.fsum(pairs[index][column] - (not examples[index].answers) for index in indices)))
     current = best = 0.0
     num_answered = 0
     for number, (_, gain) in enumerate(gains, 1):
@@ -139,7 +139,7 @@ def choose_threshold(
 def _known_answers(example: QuestionExample) -> Sequence[Answer]:
     if example.answers is None:
         raise RequestError(
-            f"{example.place or 'question ' + repr(example.id)} has no answers to compare with: score a file that has"
+            f"{example.location or 'question ' + repr(example.id)} has no answers to compare with: use a file that has"
         )
     return example.answers
 

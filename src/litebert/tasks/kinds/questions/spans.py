@@ -15,8 +15,9 @@ from torch import Tensor
 
 from litebert.errors import RequestError
 from litebert.model.heads import Beam
+from litebert.tasks.kinds.options import WindowConfig
+from litebert.tasks.kinds.questions.windows import Window
 from litebert.tasks.task import QuestionExample
-from litebert.tasks.windows import Window, WindowConfig
 
 __all__ = [
     "NO_SPAN",

@@ -1,0 +1,382 @@
+"""What users call: from text to a trained encoder, and from an encoder and examples to a model that answers.
+
+Every command is a thin layer on one of these functions, and arguments have the names of the command's options. Each
+returns a small object, so that nothing has to be read back from files. `load` (in `litebert.inference`) opens what they
+make.
+
+    litebert.train_tokenizer("books/", out="my-tokenizer")
+    litebert.prepare("books/", tokenizer="my-tokenizer", out="my-corpus")
+    litebert.pretrain("my-corpus", budget="2h", out="my-run")
+    run = litebert.finetune("reviews.csv", text="review", label="stars", model="my-run")
+    run.metrics, run.predict("what a film"), litebert.load(run.folder)
+"""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from litebert.corpus import prepare as preparation
+from litebert.corpus.corpus import Corpus
+from litebert.errors import RequestError
+from litebert.folders import replace_folder
+from litebert.inference.load import Pipeline, load
+from litebert.pretraining.job import pretrain as run_pretraining
+from litebert.pretraining.settings import choose_pretraining, resume_pretraining
+from litebert.quantities import parse_duration
+from litebert.runtime import num_cores
+from litebert.tasks.config import choose_length, configure, measure_volume
+from litebert.tasks.finetune import Evaluation, balance_classes, open_encoder
+from litebert.tasks.finetune import finetune as run_finetuning
+from litebert.tasks.kinds import KINDS
+from litebert.tasks.readers.sources import (
+    OFFICIAL,
+    OwnData,
+    explain_missing,
+    hold_out,
+    is_official,
+    read_examples,
+    read_official,
+    read_own,
+    stem_of,
+)
+from litebert.tasks.task import Columns, Dataset, Example, Task, hash_examples
+from litebert.text.records import RecordSource
+from litebert.text.sources import Reader, ReadOptions, find_sources
+from litebert.text.tokenizer import Tokenizer
+from litebert.text.vocabulary import VocabularyConfig, train_vocabulary
+from litebert.training.job import OnMessage, OnStep, RunResult
+from litebert.training.settings import SettingsSource, apply_settings, read_settings
+
+__all__ = [
+    "Examples",
+    "FinetuneResult",
+    "evaluate",
+    "finetune",
+    "open_sources",
+    "prepare",
+    "pretrain",
+    "read_data",
+    "read_task_examples",
+    "report_writer",
+    "train_tokenizer",
+]
+
+PathLike = str | os.PathLike[str]
+DOCUMENTATION = "builtin:documentation"
+
+
+def _ignore(message: str) -> None:
+    """Nobody listens."""
+
+
+# --- from text to an encoder --------------------------------------------------------------------------------------
+
+
+def open_sources(
+    sources: PathLike | Sequence[PathLike],
+    column: str | Sequence[str] = "text",
+    skip_bad: bool = False,
+    without: Path | None = None,
+) -> Reader:
+    """Open files, folders, patterns, `hf:NAME` or `builtin:documentation`, but not the folder for the result."""
+    names = [os.fspath(sources)] if isinstance(sources, str | os.PathLike) else [os.fspath(one) for one in sources]
+    columns = (column,) if isinstance(column, str) else tuple(column)
+    return Reader(find_sources(names, without), ReadOptions(columns=columns, skip_bad=skip_bad))
+
+
+def train_tokenizer(
+    sources: PathLike | Sequence[PathLike],
+    out: PathLike = "tokenizer",
+    *,
+    vocab_size: int = 30_000,
+    column: str | Sequence[str] = "text",
+    skip_bad: bool = False,
+    config: VocabularyConfig | None = None,
+) -> Tokenizer:
+    """Train a SentencePiece unigram tokenizer, as ALBERT's, on text of any language, and write its folder.
+
+    `config` has all that can be said about it; without it, `vocab_size` is said and the rest is as usual.
+    """
+    folder = Path(out)
+    reader = open_sources(sources, column, skip_bad, folder)
+    _refuse_other_folders(folder)
+    with replace_folder(folder) as staging:
+        settings = config or VocabularyConfig(vocab_size=vocab_size)
+        tokenizer = train_vocabulary((document.text for document in reader), settings)
+        tokenizer.write_files(staging)
+    return tokenizer
+
+
+def _refuse_other_folders(out: Path) -> None:
+    """A tokenizer has a folder of its own; that of a model would lose its manifest."""
+    ours = {"tokenizer.json", "tokenizer_config.json", "spiece.model", "manifest.json"}
+    others = {path.name for path in out.iterdir()} - ours if out.is_dir() else set()
+    if others or not out.name:
+        what = f"it holds {min(others)}" if others else "it has no name"
+        raise RequestError(f"{out} is no folder for a tokenizer, because {what}: choose another --out")
+
+
+def prepare(
+    sources: PathLike | Sequence[PathLike] | Reader,
+    tokenizer: PathLike | Tokenizer,
+    out: PathLike = "corpus",
+    *,
+    column: str | Sequence[str] = "text",
+    deduplicate: bool = True,
+    held_out: float = 0.01,
+    shard_tokens: int = 1 << 23,
+    workers: int | None = None,
+    scheduler: str | None = None,
+    skip_bad: bool = False,
+    on_progress: Callable[[preparation.Summary], None] = lambda summary: None,
+) -> Corpus:
+    """Turn text into shards of ids, and open them. Interrupted, the same call goes on."""
+    folder = Path(out)
+    reader = sources if isinstance(sources, Reader) else open_sources(sources, column, skip_bad, folder)
+    opened = tokenizer if isinstance(tokenizer, Tokenizer) else Tokenizer.from_pretrained(os.fspath(tokenizer))
+    config = preparation.PrepareConfig(deduplicate=deduplicate, held_out=held_out, shard_tokens=shard_tokens)
+    preparation.prepare(reader, opened, folder, config, workers or num_cores(), scheduler, on_progress)
+    return Corpus.open(folder, verify=False)
+
+
+def pretrain(
+    corpus: PathLike | Corpus,
+    out: PathLike = "run",
+    *,
+    config: SettingsSource = None,
+    set: Sequence[str] = (),
+    resume: bool = False,
+    on_step: OnStep | None = None,
+    on_message: OnMessage = _ignore,
+    **options: Any,
+) -> RunResult:
+    """Pretrain an encoder on a corpus, into a run folder; with `resume`, go on from its newest whole checkpoint.
+
+    Options are those of `litebert pretrain`: model, recipe, budget, steps, batch, length, objective, lr, optimizer,
+    seed, micro_batch, precision, parallel, compiled, save_every, keep. `config` is a file (or a mapping) of settings,
+    `set` are single ones such as "train.optim.lr=1e-3".
+    """
+    opened = corpus if isinstance(corpus, Corpus) else Corpus.open(Path(corpus))
+    folder = Path(out)
+    given = {name: value for name, value in options.items() if value is not None}
+    chosen = (
+        resume_pretraining(folder, opened, given, config, set)
+        if resume
+        else choose_pretraining(opened, given, config, set)
+    )
+    return run_pretraining(opened, folder, chosen, resume=resume, on_step=on_step, on_message=on_message)
+
+
+# --- from an encoder and examples to answers ----------------------------------------------------------------------
+
+
+def read_data(
+    task: RecordSource | Dataset,
+    *,
+    data: PathLike | None = None,
+    dev: RecordSource | None = None,
+    test: RecordSource | None = None,
+    kind: str | None = None,
+    text: str = "text",
+    pair: str | None = None,
+    label: str = "label",
+    options: Sequence[str] = (),
+    id: str | None = None,
+    separator: str = ",",
+    format: str | None = None,
+    header: bool = True,
+    metric: str | None = None,
+    skip_bad: bool = False,
+) -> Dataset:
+    """Read a task with official files (by its name, `data` says where), a file of your own, or a table in memory.
+
+    A table is a pandas DataFrame, a dataset of Hugging Face, or a list of dictionaries.
+    """
+    if isinstance(task, Dataset):
+        return _with_metric(task, metric)
+    columns = Columns(text=text, pair=pair, label=label, options=tuple(options), id=id, separator=separator)
+    if kind is not None and kind not in KINDS:
+        raise RequestError(f"there is no kind of task {kind!r}: choose one of {', '.join(KINDS)}")
+    if isinstance(task, str) and task in OFFICIAL and not Path(task).is_file():
+        own = {"dev": dev, "test": test, "kind": kind, "format": format, "no-header": None if header else True}
+        refuse_own_options(task, columns, own)
+        if data is None:
+            raise RequestError(f"say where {task}'s official files lie: name their folder with --data")
+        return _with_metric(read_official(task, Path(data), skip_bad=skip_bad), metric)
+    if isinstance(task, str | os.PathLike):
+        if not Path(task).is_file():
+            raise explain_missing(os.fspath(task))
+        if data is not None:
+            raise RequestError(
+                f"--data is for tasks with official files, and {task} is a file of your own: leave it out"
+            )
+    return _with_metric(read_own(OwnData(task, dev, test, kind, columns, format, header), skip_bad), metric)
+
+
+def refuse_own_options(name: str, columns: Columns, options: Mapping[str, object]) -> None:
+    """Refuse options for a user's own files beside an official task, which would not look at them."""
+    plain = Columns()
+    named = [field for field in Columns.model_fields if getattr(columns, field) != getattr(plain, field)]
+    given = [option for option, value in options.items() if value is not None] + named
+    if given:
+        raise RequestError(f"--{given[0]} is for files of your own, and {name} has official ones: leave it out")
+
+
+def _with_metric(data: Dataset, metric: str | None) -> Dataset:
+    """Let another metric decide which weights are best."""
+    if metric is None:
+        return data
+    others = tuple(name for name in data.task.metrics if name != metric)
+    task = data.task.model_copy(update={"metrics": (metric, *others)})
+    return Dataset(task, data.splits, data.num_skipped)
+
+
+@dataclass(frozen=True, repr=False)
+class FinetuneResult(RunResult):
+    """A fine-tuning run: metrics on the development set, on every split, and the model that answers."""
+
+    @cached_property
+    def pipeline(self) -> Pipeline:
+        """The finished model, opened."""
+        return load(self.folder)
+
+    def predict(self, inputs: Any, pairs: Any = None) -> Any:
+        """Answer a text, a pair, a dictionary with the task's columns, or a list of these."""
+        return self.pipeline.predict(inputs, pairs)
+
+
+def finetune(
+    task: RecordSource | Dataset,
+    *,
+    model: PathLike,
+    out: PathLike | None = None,
+    epochs: float | None = None,
+    steps: int | None = None,
+    budget: str | float | None = None,
+    lr: float | None = None,
+    batch: int | None = None,
+    max_length: int | None = None,
+    seed: int = 0,
+    patience: int | None = None,
+    frozen: bool = False,
+    scratch: bool = False,
+    plain_head: bool = False,
+    balanced: bool = False,
+    config: SettingsSource = None,
+    set: Sequence[str] = (),
+    resume: bool = False,
+    report: bool = True,
+    on_step: OnStep | None = None,
+    on_message: OnMessage = _ignore,
+    **columns: Any,
+) -> FinetuneResult:
+    """Fine-tune an encoder for a task: a task with official files, a file of your own, or a table in memory.
+
+    `columns` and the other ways to say what to read are those of `read_data`: text, pair, label, options, id, dev,
+    test, data, kind, format, header, metric, skip_bad. `balanced` makes every class count the same, however rare it is.
+    """
+    given = [name for name, value in (("epochs", epochs), ("steps", steps), ("budget", budget)) if value is not None]
+    if len(given) > 1:
+        raise RequestError(f"--{given[0]} and --{given[1]} both say how long to train: leave one out")
+    dataset = read_data(task, **columns)
+    if plain_head and not dataset.task.has_unanswerable:
+        raise RequestError("--plain-head is for questions that may have no answer, which alone have two heads")
+    shape, tokenizer, location = open_encoder(os.fspath(model))
+    train = dataset.splits.get("train", ())
+    length = choose_length(dataset.task, shape, max_length)
+    chosen = configure(
+        dataset.task,
+        measure_volume(dataset.task, train, tokenizer, length),
+        shape,
+        None if scratch else location,
+        steps=steps,
+        epochs=epochs,
+        seconds=parse_duration(budget) if isinstance(budget, str) else budget,
+        batch_size=batch,
+        lr=lr,
+        max_length=max_length,
+        seed=seed,
+        frozen=frozen,
+        patience=patience,
+        answerability=not plain_head,
+        class_weights=balance_classes(dataset.task, train) if balanced else None,
+    )
+    if config is not None or set:
+        chosen = apply_settings(chosen, read_settings(config, {}, set))
+    folder = Path(out or f"{dataset.task.name}-run")
+    write = report_writer(folder, dataset) if report else (lambda evaluations: None)
+    result = run_finetuning(
+        dataset, folder, chosen, tokenizer, resume=resume, on_step=on_step, on_message=on_message, on_evaluation=write
+    )
+    return FinetuneResult(**{field.name: getattr(result, field.name) for field in fields(result)})
+
+
+def report_writer(folder: Path, data: Dataset) -> Callable[[Mapping[str, Evaluation]], Path | None]:
+    """Make the function that draws a page about the development set."""
+
+    def write(evaluations: Mapping[str, Evaluation]) -> Path | None:
+        if "dev" not in evaluations:
+            return None
+        from litebert.reports.finetuning import write_task_report
+
+        found = evaluations["dev"]
+        return write_task_report(folder, data.task, data.splits["dev"], found.predictions, found.metrics)
+
+    return write
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Examples of a known task, how many bad records were left out, and what the split is called."""
+
+    examples: list[Example]
+    num_skipped: int
+    split: str
+
+
+def read_task_examples(
+    task: Task,
+    path: Path,
+    split: str = "dev",
+    *,
+    with_labels: bool = True,
+    held_out_by: Sequence[str | None] | None = None,
+    skip_bad: bool = False,
+    format: str | None = None,
+    header: bool = True,
+) -> Examples:
+    """Read examples of a known task from a file, or from a folder of official files.
+
+    `held_out_by` are hashes of the examples that models held out of a training file: then only these are given.
+    """
+    if not path.exists():
+        raise RequestError(f"{path} is not there: name a file of examples, or a folder of official files")
+    if held_out_by is not None and is_official(task):
+        raise RequestError(f"{task.name} has official examples for development: leave --held-out out")
+    if path.is_dir():
+        if not is_official(task):
+            raise RequestError(f"{path} is a folder: name a file of {task.name}'s examples")
+        data = read_official(task.name, path, [split], skip_bad)
+        return Examples([*data.splits[split]], data.num_skipped, split)
+    examples, num_skipped = read_examples(task, path, with_labels, skip_bad, format, header)
+    if held_out_by is not None:
+        _, examples = hold_out(task, examples)
+        if any(one != hash_examples(examples) for one in held_out_by):
+            raise RequestError(
+                f"the model did not hold these out: {path} has changed since, or its run had another file, --dev or "
+                "other bad records; leave --held-out out"
+            )
+    return Examples(examples, num_skipped, stem_of(path))
+
+
+def evaluate(
+    model: PathLike | Pipeline, data: PathLike | Sequence[Example], *, split: str = "dev", skip_bad: bool = False
+) -> dict[str, float]:
+    """The metrics of a fine-tuned model (a run, a folder, an ensemble) on examples whose labels are known."""
+    pipeline = model if isinstance(model, Pipeline) else load(os.fspath(model))
+    if isinstance(data, str | os.PathLike):
+        data = read_task_examples(pipeline.task, Path(data), split, skip_bad=skip_bad).examples
+    return pipeline.evaluate(data).metrics

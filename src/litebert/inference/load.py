@@ -1,0 +1,356 @@
+"""`load`: a trained model behind calls on text. Everything that answers goes through the `Pipeline` that it gives.
+
+reviews = litebert.load("reviews-run")          # a run, a model folder, an ensemble, or a hub name
+reviews.classify("what a film").label           # a text gives one answer, a list gives a list
+reviews.predict(["what a film", "boring"])      # whatever the model was fine-tuned for
+litebert.load("my-run").embed(texts)            # vectors, from any model
+"""
+
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from litebert.errors import FolderError, RequestError
+from litebert.folders import locate_model, read_json
+from litebert.hub import resolve
+from litebert.model.model import Model
+from litebert.presets import PRESETS
+from litebert.tasks.config import TASK_FILE, SavedTask, read_saved_task
+from litebert.tasks.features import Features, assemble, encode_texts, part_by_length
+from litebert.tasks.finetune import Evaluation
+from litebert.tasks.kinds import KINDS, kind_of
+from litebert.tasks.metrics import evaluate_outputs
+from litebert.tasks.outputs import run_model
+from litebert.tasks.readers.sources import columns_of
+from litebert.tasks.task import Columns, Example, Predictions, Task
+from litebert.text.records import BadRecordError
+from litebert.text.tokenizer import Tokenizer
+
+__all__ = ["ENSEMBLE", "Member", "Pipeline", "TokenGuess", "TruncationWarning", "check_members", "load"]
+
+ENSEMBLE = "ensemble.json"
+_BATCH_TOKENS = 8192
+Vectors = NDArray[np.float32]
+OnProgress = Callable[[int], None]
+
+
+def _ignore(done: int) -> None:
+    """Nobody listens."""
+
+
+class TruncationWarning(UserWarning):
+    """A text was longer than the model reads, and only a part of it was read."""
+
+
+@dataclass(frozen=True)
+class TokenGuess:
+    """A token that may stand in place of a mask."""
+
+    text: str
+    probability: float
+
+
+@dataclass(frozen=True)
+class Member:
+    """One model of a pipeline; `saved` is what it was fine-tuned for, if it was."""
+
+    folder: Path
+    model: Model
+    tokenizer: Tokenizer
+    saved: SavedTask | None
+
+    @classmethod
+    def open(cls, name: str | Path, revision: str | None = None) -> "Member":
+        """Open a run, a model folder or a hub name."""
+        if not Path(name).is_dir() and str(name) in PRESETS:
+            raise RequestError(f"{name} is a preset without tokenizer or training: open it with litebert.Model")
+        located = Path(locate_model(name))
+        if located.is_dir() and not (located / "config.json").is_file():
+            read_saved_task(located)  # says what is wrong with a run that has no model
+        folder = resolve(name, revision)
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        model, tokenizer = Model.from_pretrained(folder).to(device), Tokenizer.from_pretrained(folder)
+        if tokenizer.vocab_size > model.config.vocab_size:
+            raise RequestError(
+                f"the tokenizer of {name} has {tokenizer.vocab_size:,} pieces and its model knows "
+                f"{model.config.vocab_size:,}: they do not belong together"
+            )
+        return cls(folder, model, tokenizer, read_saved_task(folder) if (folder / TASK_FILE).is_file() else None)
+
+    @property
+    def task(self) -> SavedTask:
+        """What the model was fine-tuned for; one that was not is refused."""
+        return self.saved or read_saved_task(self.folder)
+
+    def encode(self, examples: Sequence[Example]) -> Features:
+        """Encode examples as the model learnt them."""
+        saved = self.task
+        return kind_of(saved.task).encode(saved.task, examples, self.tokenizer, saved.options)
+
+    def run(self, examples: Sequence[Example], features: Features, on_progress: OnProgress = _ignore) -> list[Any]:
+        """What the model says about examples."""
+        saved = self.task
+        outputs = run_model(self.model, saved.task, examples, features, saved.options, on_progress)
+        return outputs if saved.scale is None else [saved.scale.stretch(output) for output in outputs]
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """One model, or an ensemble whose members' answers are averaged. What it can do depends on what it was trained for.
+
+    A `str` (or whatever is one example) gives one answer; a list gives a list.
+    """
+
+    members: tuple[Member, ...]
+    threshold: float | None = None
+    """Questions: above these odds there is no answer."""
+
+    @property
+    def model(self) -> Model:
+        """The first model."""
+        return self.members[0].model
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer of the first model."""
+        return self.members[0].tokenizer
+
+    @property
+    def task(self) -> Task:
+        """What the model was fine-tuned for."""
+        return self.members[0].task.task
+
+    def __repr__(self) -> str:
+        first = self.members[0]
+        what = f"{first.saved.task.name} ({first.saved.task.kind})" if first.saved else f"head {first.model.head}"
+        several = f", {len(self.members)} models" if len(self.members) > 1 else ""
+        return f"<Pipeline {str(first.folder)!r}: {what}{several}>"
+
+    # --- what the model was fine-tuned for -------------------------------------------------------------------------
+
+    def run(self, examples: Sequence[Example], on_progress: OnProgress = _ignore) -> tuple[list[Any], frozenset[int]]:
+        """What the members say about examples, averaged; and which examples were not read whole."""
+        outputs, cut = [], frozenset[int]()
+        for member in self.members:
+            features = member.encode(examples)
+            cut |= features.cut
+            outputs.append(member.run(examples, features, on_progress))
+        if len(outputs) == 1:
+            return outputs[0], cut
+        kind = kind_of(self.task)
+        return [kind.average(self.task, one) for one in zip(*outputs, strict=True)], cut
+
+    def answer_examples(self, examples: Sequence[Example], on_progress: OnProgress = _ignore) -> Predictions:
+        """Answers to examples of the task; the details of a text that was cut say so (`truncated`)."""
+        outputs, cut = self.run(examples, on_progress)
+        threshold = 0.0 if self.threshold is None else self.threshold  # even odds, where none was tuned
+        predictions = kind_of(self.task).decode(self.task, outputs, threshold)
+        details = tuple(
+            {**one, "truncated": True} if number in cut else one for number, one in enumerate(predictions.details)
+        )
+        return Predictions(predictions.answers, details, predictions.null_odds)
+
+    def evaluate(self, examples: Sequence[Example]) -> Evaluation:
+        """Metrics on examples whose labels are known, and the predictions.
+
+        Questions that may have no answer: with the threshold that was tuned before, or else the best one for these.
+        """
+        outputs, _ = self.run(examples)
+        return Evaluation(*evaluate_outputs(self.task, examples, outputs, self.threshold))
+
+    def predict(self, inputs: Any, pairs: Any = None) -> Any:
+        """Answer whatever the model was fine-tuned for.
+
+        An input is a text, a pair of texts, or a dictionary with the columns of the task; `pairs` gives the second
+        texts. One input gives one answer, a list gives a list.
+        """
+        return self._ask(inputs, pairs)
+
+    def classify(self, texts: Any, pairs: Any = None) -> Any:
+        """The label of each text with its probability, and the probabilities of all labels."""
+        if self.members[0].saved is None and self.model.head == "sequence-classification":
+            return self._as_classifier(pairs is not None).classify(texts, pairs)
+        self._require("classify", "label", "labels")
+        return self._ask(texts, pairs)
+
+    def _as_classifier(self, is_pair: bool) -> "Pipeline":
+        """This model, which others fine-tuned, with the task that its labels and its type of problem tell."""
+        config = self.model.config
+        wanted = config.problem_type or "single_label_classification"
+        kind = next(kind for kind in KINDS.values() if kind.problem_type == wanted)
+        labels = config.labels or ("LABEL_0", "LABEL_1")
+        task = Task(name="others", kind=kind.name, labels=labels, metrics=kind.metrics, is_pair=is_pair)
+        saved = SavedTask(task=task, max_length=config.max_positions)
+        return replace(self, members=(replace(self.members[0], saved=saved),))
+
+    def tag(self, sentences: Any) -> Any:
+        """A tag for each word of a sentence: a text with spaces between the words, or a list of words."""
+        self._require("tag words", "tags")
+        if isinstance(sentences, str):
+            return self._ask(sentences)
+        return self._ask([one if isinstance(one, str) else {"words": list(one)} for one in sentences])
+
+    def answer(self, question: str, context: str) -> Any:
+        """The part of the context that answers the question."""
+        self._require("answer questions", "span")
+        return self._ask({"question": question, "context": context})
+
+    def choose(self, passage: str, question: str, options: Sequence[str]) -> Any:
+        """The option that fits best."""
+        self._require("choose options", "option")
+        return self._ask({"passage": passage, "question": question, "options": list(options)})
+
+    def _require(self, what: str, *answer_types: str) -> None:
+        saved = self.members[0].saved
+        if saved is None:
+            head = self.model.head
+            raise RequestError(f"to {what}, a model has to be fine-tuned; this one has the head {head}: run finetune")
+        if kind_of(saved.task).answer_type not in answer_types:
+            raise RequestError(
+                f"this model was fine-tuned for {saved.task.kind}, so it cannot {what}: use predict(...)"
+            )
+
+    def _ask(self, inputs: Any, pairs: Any = None) -> Any:
+        is_one = isinstance(inputs, str | Mapping) or (
+            isinstance(inputs, tuple) and all(isinstance(x, str) for x in inputs)
+        )
+        if is_one:
+            inputs, pairs = [inputs], None if pairs is None else [pairs]
+        inputs = list(inputs)
+        if pairs is not None:
+            if isinstance(pairs, str) or len(pairs) != len(inputs):
+                raise RequestError("there must be as many second texts as first ones: give a list of the same length")
+            inputs = list(zip(inputs, pairs, strict=True))
+        columns = columns_of(self.task)
+        examples = [self._make_example(str(number), one, columns) for number, one in enumerate(inputs)]
+        predictions = self.answer_examples(examples)
+        _warn_of_cut(sum("truncated" in one for one in predictions.details), self.members[0].task.max_length)
+        kind = kind_of(self.task)
+        answers = [
+            kind.present(self.task, example, answer, details)
+            for example, answer, details in zip(examples, predictions.answers, predictions.details, strict=True)
+        ]
+        return answers[0] if is_one else answers
+
+    def _make_example(self, number: str, value: Any, columns: Columns) -> Example:
+        task, kind = self.task, kind_of(self.task)
+        try:
+            if isinstance(value, Mapping):
+                return kind.parse_object(task, number, value, columns, f"input {number}")
+            if isinstance(value, tuple):
+                return kind.from_texts(task, number, value)
+            return kind.from_texts(task, number, (value,))
+        except BadRecordError as error:
+            raise RequestError(f"input {number} {error}") from None
+
+    # --- what every model can do -----------------------------------------------------------------------------------
+
+    @overload
+    def embed(self, texts: str) -> Vectors: ...
+    @overload
+    def embed(self, texts: Iterable[str]) -> Vectors: ...
+    def embed(self, texts: str | Iterable[str]) -> Vectors:
+        """The vector of each text, the mean of its tokens' last states: (hidden,) for one, (texts, hidden) for many."""
+        is_one = isinstance(texts, str)
+        listed = [texts] if isinstance(texts, str) else list(texts)
+        model, tokenizer = self.model, self.tokenizer
+        limit = model.config.embedding_max_length or model.config.max_positions
+        limit = self.members[0].saved.max_length if self.members[0].saved else min(limit, model.config.max_positions)
+        ids = encode_texts(tokenizer, listed)
+        _warn_of_cut(sum(len(one) > limit - 2 for one in ids), limit)
+        tokens, ends, splits = assemble(tokenizer, [(one[: limit - 2], None) for one in ids])
+        features = Features(tokens, ends, splits, np.arange(len(listed)))
+        vectors = np.zeros((len(listed), model.config.hidden_size), np.float32)
+        device = next(model.parameters()).device
+        with torch.inference_mode():
+            for group in part_by_length(features.lengths(), _BATCH_TOKENS):
+                batch = features.collate(group, model.config.pad_token_id).to(device)
+                assert batch.attention_mask is not None
+                if model.head == "sentence-embedding":
+                    found = model(**batch.inputs()).embedding
+                else:
+                    hidden = model.encoder(batch.input_ids, batch.attention_mask, batch.token_type_ids)
+                    weights = batch.attention_mask[:, :, None].to(hidden.dtype)
+                    found = (hidden * weights).sum(1) / weights.sum(1)
+                vectors[group] = found.float().cpu().numpy()
+        return vectors[0] if is_one else vectors
+
+    def similarity(self, texts: str | Iterable[str], others: str | Iterable[str]) -> Any:
+        """Cosines of vectors: a number for two texts, a row or column for one and many, a matrix for many and many."""
+        first, second = (self.embed(one) for one in (texts, others))
+        left, right = (one / np.maximum(np.linalg.norm(one, axis=-1, keepdims=True), 1e-12) for one in (first, second))
+        cosines = left @ right.T
+        return float(cosines) if np.ndim(cosines) == 0 else cosines
+
+    def search(self, query: str, texts: Sequence[str], top: int = 5) -> list[tuple[int, float]]:
+        """The texts that are most alike to the query: index and cosine, the best first."""
+        cosines = np.asarray(self.similarity(query, list(texts)))
+        best = np.argsort(-cosines, kind="stable")[:top]
+        return [(int(index), float(cosines[index])) for index in best]
+
+    def fill_mask(self, texts: str | Iterable[str], top: int = 5) -> Any:
+        """The likeliest tokens for each mask of a text, the first mask first."""
+        if self.model.head not in ("pretraining", "masked-lm"):
+            raise RequestError(
+                f"to fill masks, a model needs the head pretraining or masked-lm; this one has {self.model.head}"
+            )
+        if not isinstance(texts, str):
+            return [self.fill_mask(text, top) for text in texts]
+        encoded = self.tokenizer.encode([texts], None, max_length=self.model.config.max_positions)
+        device = next(self.model.parameters()).device
+        inputs = {name: torch.from_numpy(array).to(device) for name, array in vars(encoded).items()}
+        positions = (inputs["input_ids"] == self.tokenizer.mask_id).nonzero()[:, 1]
+        if not len(positions):
+            raise RequestError(f"the text has no {self.tokenizer.mask_token}")
+        with torch.inference_mode():
+            output = self.model(**inputs, masked_positions=positions[None])
+        best = output.prediction_logits.softmax(-1).topk(min(top, self.model.config.vocab_size))
+        return [
+            [TokenGuess(self.tokenizer.piece(token), share) for share, token in zip(shares, tokens, strict=True)]
+            for shares, tokens in zip(best.values.tolist(), best.indices.tolist(), strict=True)
+        ]
+
+
+def _warn_of_cut(count: int, limit: int) -> None:
+    if count:
+        texts = "1 text was" if count == 1 else f"{count:,} texts were"
+        message = f"{texts} longer than the {limit} tokens that this model reads: only the beginning counts"
+        warnings.warn(message, TruncationWarning, stacklevel=4)
+
+
+def load(name: str | Path, revision: str | None = None) -> Pipeline:
+    """Open a run, a model folder, an ensemble or a hub name for use on text."""
+    folder = Path(name)
+    if not (folder / ENSEMBLE).is_file():
+        member = Member.open(name, revision)
+        return Pipeline((member,), member.saved.threshold if member.saved else None)
+    content = read_json(folder / ENSEMBLE)
+    names = content.get("members")
+    if not isinstance(names, list) or not names:
+        raise FolderError(f"{folder / ENSEMBLE} names no members: make the ensemble again")
+    members = tuple(Member.open(folder / str(member)) for member in names)
+    check_members(members)
+    threshold = content.get("threshold")
+    return Pipeline(members, float(threshold) if isinstance(threshold, int | float) else None)
+
+
+def check_members(members: Sequence[Member]) -> None:
+    """Refuse models that were not trained for one and the same task, with one kind of head."""
+    first = members[0].task.task
+    for member in members[1:]:
+        other = member.task.task
+        if (other.name, other.kind, other.labels) != (first.name, first.kind, first.labels):
+            raise RequestError(
+                f"{member.folder} answers {other.name}, {members[0].folder} answers {first.name}: "
+                "an ensemble needs models of one task with the same labels"
+            )
+        if member.model.head != members[0].model.head:
+            raise RequestError(
+                f"{member.folder} and {members[0].folder} have heads of different kinds: choose one kind"
+            )

@@ -1,1 +1,0 @@
-"""Planning and studying models: what they cost, before and after they run."""

@@ -1,0 +1,94 @@
+"""Similarity: how alike two texts are, by the cosine of their vectors.
+
+The encoder reads each text on its own (a bi-encoder), so that vectors can be kept and searched. The vector of a text is
+the mean of its tokens' last states. The cosine is trained to be the given score, brought to 0 for the lowest and 1 for
+the highest. Folders open in sentence-transformers.
+"""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import torch.nn.functional as F
+from torch import Tensor
+
+from litebert.batch import Batch
+from litebert.config import Head, ProblemType
+from litebert.model.model import ModelOutput
+from litebert.tasks.features import Features, assemble, encode_texts
+from litebert.tasks.kinds.kind import Cells
+from litebert.tasks.kinds.options import EncodeOptions, TargetScale
+from litebert.tasks.kinds.texts import Regression
+from litebert.tasks.task import Columns, Example, Task, TextExample
+from litebert.text.tokenizer import Tokenizer
+
+__all__ = ["Similarity"]
+
+
+class Similarity(Regression):
+    """How alike two texts are: a number for a pair, as for regression, but from two vectors."""
+
+    name = "similarity"
+    purpose = "how alike two texts are, by the cosine of their vectors"
+    is_pair = True
+    problem_type: ClassVar[ProblemType | None] = None
+
+    def head(self, task: Task, plain: bool = False) -> Head:
+        """The mean of the last states."""
+        return "sentence-embedding"
+
+    def model_settings(self, task: Task, max_length: int) -> dict[str, Any]:
+        """A vector has no labels; others that open the folder cut texts where training did."""
+        return {"labels": (), "problem_type": None, "embedding_max_length": max_length}
+
+    def target_scale(self, examples: Sequence[Example]) -> TargetScale | None:
+        """From 0 to 1, as a cosine of texts that have nothing in common, or everything."""
+        return TargetScale.from_zero_to_one([self.gold(example) for example in examples])
+
+    def parse(self, id_: str, cells: Cells, columns: Columns, with_labels: bool, location: str) -> TextExample:
+        """Two texts and a score."""
+        pair = columns if columns.pair is not None else columns.model_copy(update={"pair": "pair"})
+        return super().parse(id_, cells, pair, with_labels, location)
+
+    def wanted_columns(self, columns: Columns, with_labels: bool) -> tuple[str, ...]:
+        """The second text as well."""
+        return tuple(dict.fromkeys((*super().wanted_columns(columns, with_labels), columns.pair or "pair")))
+
+    def encode(self, task: Task, examples: Sequence[Example], tokenizer: Tokenizer, options: EncodeOptions) -> Features:
+        """Two rows for each pair, `[CLS] text [SEP]` each."""
+        pairs = [example for example in examples if isinstance(example, TextExample)]
+        ids = encode_texts(tokenizer, [text for example in pairs for text in (example.text, example.pair or "")])
+        room = options.max_length - 2
+        tokens, ends, splits = assemble(tokenizer, [(row[:room], None) for row in ids])
+        has_labels = all(example.label is not None for example in pairs)
+        return Features(
+            tokens,
+            ends,
+            splits,
+            np.arange(len(pairs)),
+            num_rows=np.full(len(pairs), 2, np.int64),
+            is_flat=True,
+            labels=self.label_array(task, pairs) if has_labels else None,
+            cut=frozenset(row // 2 for row, one in enumerate(ids) if len(one) > room),
+        )
+
+    def loss(
+        self, output: ModelOutput, batch: Batch, totals: Sequence[float], weights: Tensor | None = None
+    ) -> list[Tensor]:
+        """Squared error of the cosine."""
+        assert batch.labels is not None
+        cosines = _cosines(output)
+        return [F.mse_loss(cosines, batch.labels.float(), reduction="sum") / max(totals[0], 1)]
+
+    def read_output(
+        self, task: Task, output: ModelOutput, features: Features, items: Sequence[int], options: EncodeOptions
+    ) -> list[Any]:
+        """The cosine of each pair."""
+        return list(_cosines(output).cpu().numpy()[:, None])
+
+
+def _cosines(output: ModelOutput) -> Tensor:
+    """(pairs · 2, hidden) → (pairs,)."""
+    assert output.embedding is not None
+    first, second = output.embedding.float().view(-1, 2, output.embedding.shape[-1]).unbind(1)
+    return F.cosine_similarity(first, second)
