@@ -90,8 +90,11 @@ def run_transformers(model: str, texts: Path, folder: Path, steps: int, seed: in
     data = read_texts(texts)
     labels = {name: index for index, name in enumerate(data.task.labels)}
     tokenizer = transformers.AutoTokenizer.from_pretrained(model)
-    settings = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "classifier_dropout": 0.1}
-    length = min(LENGTH, transformers.AutoConfig.from_pretrained(model).max_position_embeddings)
+    settings = transformers.AutoConfig.from_pretrained(model, num_labels=len(labels))
+    for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
+        setattr(settings, name, 0.0)
+    setattr(settings, "classifier_dropout_prob" if settings.model_type == "albert" else "classifier_dropout", 0.1)
+    length = min(LENGTH, settings.max_position_embeddings)
 
     def encode(split: str) -> Any:
         rows = [{"text": example.text, "label": labels[str(example.label)]} for example in data.splits[split]]
@@ -102,7 +105,7 @@ def run_transformers(model: str, texts: Path, folder: Path, steps: int, seed: in
         )
 
     torch.manual_seed(seed)
-    network = transformers.AutoModelForSequenceClassification.from_pretrained(model, num_labels=len(labels), **settings)
+    network = transformers.AutoModelForSequenceClassification.from_pretrained(model, config=settings)
     counter = Counter()
     tokens = 0
 

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from litebert.api import finetune as finetune
     from litebert.api import prepare as prepare
     from litebert.api import pretrain as pretrain
-    from litebert.api import train_tokenizer as train_tokenizer
     from litebert.batch import Batch as Batch
     from litebert.config import ModelConfig as ModelConfig
     from litebert.corpus.corpus import Corpus as Corpus
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from litebert.model.model import Model as Model
     from litebert.presets import PRESETS as PRESETS
     from litebert.text.tokenizer import Tokenizer as Tokenizer
+    from litebert.text.vocabulary import train_tokenizer as train_tokenizer
     from litebert.training.job import RunResult as RunResult
 
 __version__ = "0.1.0"
@@ -69,7 +69,7 @@ _HOMES = {
     "load": "litebert.inference.load",
     "prepare": "litebert.api",
     "pretrain": "litebert.api",
-    "train_tokenizer": "litebert.api",
+    "train_tokenizer": "litebert.text.vocabulary",
 }
 
 

@@ -21,7 +21,6 @@ from typing import Any
 from litebert.corpus import prepare as preparation
 from litebert.corpus.corpus import Corpus
 from litebert.errors import RequestError
-from litebert.folders import replace_folder
 from litebert.inference.load import Pipeline, load
 from litebert.pretraining.job import pretrain as run_pretraining
 from litebert.pretraining.settings import choose_pretraining, resume_pretraining
@@ -44,9 +43,8 @@ from litebert.tasks.readers.sources import (
 )
 from litebert.tasks.task import Columns, Dataset, Example, Task, hash_examples
 from litebert.text.records import RecordSource
-from litebert.text.sources import Reader, ReadOptions, find_sources
+from litebert.text.sources import Reader, open_sources
 from litebert.text.tokenizer import Tokenizer
-from litebert.text.vocabulary import VocabularyConfig, train_vocabulary
 from litebert.training.job import OnMessage, OnStep, RunResult
 from litebert.training.settings import SettingsSource, apply_settings, read_settings
 
@@ -55,17 +53,14 @@ __all__ = [
     "FinetuneResult",
     "evaluate",
     "finetune",
-    "open_sources",
     "prepare",
     "pretrain",
     "read_data",
     "read_task_examples",
     "report_writer",
-    "train_tokenizer",
 ]
 
 PathLike = str | os.PathLike[str]
-DOCUMENTATION = "builtin:documentation"
 
 
 def _ignore(message: str) -> None:
@@ -73,50 +68,6 @@ def _ignore(message: str) -> None:
 
 
 # --- from text to an encoder --------------------------------------------------------------------------------------
-
-
-def open_sources(
-    sources: PathLike | Sequence[PathLike],
-    column: str | Sequence[str] = "text",
-    skip_bad: bool = False,
-    without: Path | None = None,
-) -> Reader:
-    """Open files, folders, patterns, `hf:NAME` or `builtin:documentation`, but not the folder for the result."""
-    names = [os.fspath(sources)] if isinstance(sources, str | os.PathLike) else [os.fspath(one) for one in sources]
-    columns = (column,) if isinstance(column, str) else tuple(column)
-    return Reader(find_sources(names, without), ReadOptions(columns=columns, skip_bad=skip_bad))
-
-
-def train_tokenizer(
-    sources: PathLike | Sequence[PathLike],
-    out: PathLike = "tokenizer",
-    *,
-    vocab_size: int = 30_000,
-    column: str | Sequence[str] = "text",
-    skip_bad: bool = False,
-    config: VocabularyConfig | None = None,
-) -> Tokenizer:
-    """Train a SentencePiece unigram tokenizer, as ALBERT's, on text of any language, and write its folder.
-
-    `config` has all that can be said about it; without it, `vocab_size` is said and the rest is as usual.
-    """
-    folder = Path(out)
-    reader = open_sources(sources, column, skip_bad, folder)
-    _refuse_other_folders(folder)
-    with replace_folder(folder) as staging:
-        settings = config or VocabularyConfig(vocab_size=vocab_size)
-        tokenizer = train_vocabulary((document.text for document in reader), settings)
-        tokenizer.write_files(staging)
-    return tokenizer
-
-
-def _refuse_other_folders(out: Path) -> None:
-    """A tokenizer has a folder of its own; that of a model would lose its manifest."""
-    ours = {"tokenizer.json", "tokenizer_config.json", "spiece.model", "manifest.json"}
-    others = {path.name for path in out.iterdir()} - ours if out.is_dir() else set()
-    if others or not out.name:
-        what = f"it holds {min(others)}" if others else "it has no name"
-        raise RequestError(f"{out} is no folder for a tokenizer, because {what}: choose another --out")
 
 
 def prepare(

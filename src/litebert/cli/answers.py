@@ -244,7 +244,7 @@ def _read(
 def _read_unanswered(task: "Task", name: str, split: str, given: dict[str, Any]) -> "Examples":
     """Examples whose answers need not be known, also from lines of text or from standard input."""
     from litebert.api import Examples, read_task_examples
-    from litebert.tasks.readers.lines import read_lines
+    from litebert.inference.lines import read_lines
     from litebert.tasks.readers.sources import has_plain_lines, stem_of
 
     if name == "-":

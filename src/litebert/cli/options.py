@@ -83,12 +83,11 @@ def open_reader(
     sources: list[str] | None, columns: list[str] | None, skip_bad: bool, without: Path | None = None
 ) -> "Reader":
     """Open what the arguments name, without the folder that the result goes to."""
-    from litebert.text.sources import Reader, ReadOptions, find_sources
+    from litebert.text.sources import open_sources
 
     if not sources:
         typer.echo("no source is named: reading builtin:documentation, the documentation on this machine", err=True)
-    found = find_sources(sources or ["builtin:documentation"], without)
-    return Reader(found, ReadOptions(columns=tuple(columns or ["text"]), skip_bad=skip_bad))
+    return open_sources(sources or ["builtin:documentation"], columns or "text", skip_bad, without)
 
 
 def checked(kind: type[Config], **settings: Any) -> Config:

@@ -119,7 +119,7 @@ def example_task(
     out: Annotated[Path, typer.Option("--out", "-o", help="A folder for train.jsonl, dev.jsonl and test.jsonl.")],
 ) -> None:
     """Write a small task to try things on: which library does a paragraph of documentation belong to?"""
-    from litebert.tasks.embedded import collect_libraries, write_library_task
+    from litebert.tasks.readers.libraries import collect_libraries, write_library_task
     from litebert.text.documentation import documents
 
     sizes = write_library_task(out, collect_libraries(documents()))

@@ -53,8 +53,7 @@ def train(
     as_json: Json = False,
 ) -> None:
     """Train a SentencePiece unigram tokenizer, as ALBERT's, on text of any language."""
-    from litebert.folders import replace_folder
-    from litebert.text.vocabulary import GOOGLE_SYMBOLS, VocabularyConfig, train_vocabulary
+    from litebert.text.vocabulary import GOOGLE_SYMBOLS, VocabularyConfig, train_tokenizer
 
     config = checked(
         VocabularyConfig,
@@ -67,14 +66,11 @@ def train(
         max_sentences=sentences,
     )
     reader = open_reader(sources, column, skip_bad, out)
-    _refuse_other_folders(out)
+    typer.echo("reading and training; millions of sentences take some minutes …", err=True)
     # The library does not look at Python's signals while it trains: Ctrl-C ends the process, and nothing is written.
     before = signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
-        with replace_folder(out) as staging:
-            typer.echo("reading and training; millions of sentences take some minutes …", err=True)
-            tokenizer = train_vocabulary((document.text for document in reader), config)
-            tokenizer.write_files(staging)
+        tokenizer = train_tokenizer(reader, out, config=config)
     finally:
         signal.signal(signal.SIGINT, before)
     if as_json:
@@ -123,7 +119,7 @@ def inspect(
 
 @app.command(epilog="Example:  litebert tokenizer encode text.txt -t my-tokenizer --json")
 def encode(tokenizer: TokenizerName, file: InputFile = None, as_json: Json = False) -> None:
-    """Encode text, a line at a time: its pieces, or with --json ids, pieces and places in the line."""
+    """Encode text, a line at a time: its pieces, or with --json ids, pieces and offsets in the line."""
     opened = _open(tokenizer)
     for line in _lines(file):
         spans = opened.spans(line)
@@ -163,17 +159,6 @@ def _parse_ids(line: str, number: int) -> list[int]:
         return [int(token) for token in line.replace(",", " ").split()]
     except (ValueError, KeyError, RecursionError):
         raise RequestError(f"line {number} holds no ids: write numbers, or what `encode --json` prints") from None
-
-
-def _refuse_other_folders(out: Path) -> None:
-    """A tokenizer has a folder of its own; that of a model would lose its manifest."""
-    from litebert.errors import RequestError
-
-    ours = {"tokenizer.json", "tokenizer_config.json", "spiece.model", "manifest.json"}
-    others = {path.name for path in out.iterdir()} - ours if out.is_dir() else set()
-    if others or not out.name:
-        what = f"it holds {min(others)}" if others else "it has no name"
-        raise RequestError(f"{out} is no folder for a tokenizer, because {what}: choose another --out")
 
 
 def _open(name: str) -> "Tokenizer":

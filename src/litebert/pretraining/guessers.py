@@ -88,9 +88,9 @@ class Guessers:
         for batch in batches:
             if batch.masked_positions is None or batch.masked_labels is None:
                 continue
-            rows, places = np.nonzero(batch.masked_positions.cpu().numpy() >= 0)
-            columns = batch.masked_positions.cpu().numpy()[rows, places]
-            labels = batch.masked_labels.cpu().numpy()[rows, places]
+            rows, indices = np.nonzero(batch.masked_positions.cpu().numpy() >= 0)
+            columns = batch.masked_positions.cpu().numpy()[rows, indices]
+            labels = batch.masked_labels.cpu().numpy()[rows, indices]
             num_masked += labels.size
             num_unigram += int((labels == self._unigram).sum())
             guesses, shown = self._guess(batch, rows, columns), batch.input_ids.cpu().numpy()[rows, columns]
@@ -101,10 +101,10 @@ class Guessers:
         return GuesserMetrics(num_masked, *(hits / num_masked for hits in (num_unigram, num_ngram, num_copying)))
 
     def _guess(self, batch: Batch, rows: Integers, columns: Integers) -> Integers:
-        """What the n-gram guesser says at these places."""
+        """What the n-gram guesser says at these positions."""
         shown = batch.input_ids.cpu().numpy()  # special tokens too: no table holds a context with one
         numbers = _number_sequences(batch)
-        # The place itself is not looked at, though one in ten shows the answer.
+        # The position itself is not looked at, though one in ten shows the answer.
         left2, left, right = (_look_aside(shown, numbers, rows, columns, step) for step in (-2, -1, 1))
         best = self._between.find(_join(left, right, self._num_ids))
         after_two = self._after_two.find(_join(left2, left, self._num_ids))
@@ -141,8 +141,8 @@ class _Table:
 
     def find(self, contexts: Integers) -> Integers:
         """The best of each context, -1 for one that was never seen."""
-        places = np.searchsorted(self.contexts, contexts)
-        return np.where(self.contexts[places] == contexts, self.best[places], _NONE)
+        indices = np.searchsorted(self.contexts, contexts)
+        return np.where(self.contexts[indices] == contexts, self.best[indices], _NONE)
 
 
 def _join(first: NDArray[Any], second: NDArray[Any], num_ids: int) -> Integers:
@@ -175,7 +175,7 @@ def _number_sequences(batch: Batch) -> NDArray[Any]:
 
 
 def _look_aside(shown: Integers, numbers: NDArray[Any], rows: Integers, columns: Integers, step: int) -> Integers:
-    """What is shown some steps beside each place, -1 beyond its sequence."""
+    """What is shown some steps beside each position, -1 beyond its sequence."""
     aside = np.clip(columns + step, 0, shown.shape[1] - 1)
     is_inside = (aside == columns + step) & (numbers[rows, aside] == numbers[rows, columns])
     return np.where(is_inside, shown[rows, aside], _NONE)

@@ -25,7 +25,20 @@ from litebert.text.cleanup import mend
 from litebert.text.formats import FORMATS, NOT_UTF8, format_of
 from litebert.text.records import BadRecordError, RecordReader, RecordSource, UnreadableFileError, quote
 
-__all__ = ["Document", "ReadOptions", "Reader", "Source", "find_sources", "guess_name", "split_text"]
+__all__ = [
+    "Document",
+    "ReadOptions",
+    "Reader",
+    "Source",
+    "SourceName",
+    "find_sources",
+    "guess_name",
+    "open_sources",
+    "split_text",
+]
+
+SourceName = str | os.PathLike[str]
+"""A file, a folder, a pattern, `-`, `hf:NAME` or `builtin:documentation`."""
 
 _ARCHIVES = {".tar", ".tgz", ".zip", ".bz2", ".xz", ".7z", ".rar"}
 _SUFFIXES = [suffix for suffix, format in FORMATS.items() if format != "conll"]
@@ -346,3 +359,15 @@ def _load_dataset(name: str) -> Iterator[Any]:
 
 def _reason(error: Exception) -> str:
     return str(getattr(error, "strerror", None) or error)
+
+
+def open_sources(
+    sources: SourceName | Sequence[SourceName],
+    column: str | Sequence[str] = "text",
+    skip_bad: bool = False,
+    without: Path | None = None,
+) -> Reader:
+    """Open files, folders, patterns, `hf:NAME` or `builtin:documentation`, but not the folder for the result."""
+    names = [os.fspath(sources)] if isinstance(sources, str | os.PathLike) else [os.fspath(one) for one in sources]
+    columns = (column,) if isinstance(column, str) else tuple(column)
+    return Reader(find_sources(names, without), ReadOptions(columns=columns, skip_bad=skip_bad))

@@ -1,8 +1,9 @@
 """Train a vocabulary: SentencePiece's unigram model with ALBERT's special tokens, on text that was cleaned up."""
 
 import io
+import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -11,13 +12,15 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from sentencepiece import sentencepiece_model_pb2 as protocol
 
 from litebert.errors import LitebertError, RequestError
+from litebert.folders import replace_folder
 from litebert.text.cleanup import CleanUp, mend
 from litebert.text.engine import SPECIAL_TOKENS
 from litebert.text.sentences import split_sentences
+from litebert.text.sources import Reader, SourceName, open_sources
 from litebert.text.spiece import SpieceEngine, ends_in_number_comma
 from litebert.text.tokenizer import Tokenizer
 
-__all__ = ["GOOGLE_SYMBOLS", "VocabularyConfig", "train_vocabulary"]
+__all__ = ["GOOGLE_SYMBOLS", "VocabularyConfig", "train_tokenizer", "train_vocabulary"]
 
 GOOGLE_SYMBOLS = ("(", ")", '"', "-", ".", "–", "£", "€")
 """The symbols that Google's vocabulary keeps apart from words."""
@@ -50,6 +53,38 @@ class VocabularyConfig(BaseModel):
             if CleanUp(self.do_lower_case, self.keep_accents).clean(symbol) != symbol:
                 raise ValueError(f"{symbol!r} cannot be a symbol: the clean-up changes it before it is looked for")
         return self
+
+
+def train_tokenizer(
+    sources: SourceName | Sequence[SourceName] | Reader,
+    out: str | os.PathLike[str] = "tokenizer",
+    *,
+    vocab_size: int = 30_000,
+    column: str | Sequence[str] = "text",
+    skip_bad: bool = False,
+    config: VocabularyConfig | None = None,
+) -> Tokenizer:
+    """Train a SentencePiece unigram tokenizer, as ALBERT's, on text of any language, and write its folder.
+
+    `config` has all that can be said about it; without it, `vocab_size` is said and the rest is as usual.
+    """
+    folder = Path(out)
+    reader = sources if isinstance(sources, Reader) else open_sources(sources, column, skip_bad, folder)
+    _refuse_other_folders(folder)
+    with replace_folder(folder) as staging:
+        settings = config or VocabularyConfig(vocab_size=vocab_size)
+        tokenizer = train_vocabulary((document.text for document in reader), settings)
+        tokenizer.write_files(staging)
+    return tokenizer
+
+
+def _refuse_other_folders(out: Path) -> None:
+    """A tokenizer has a folder of its own; that of a model would lose its manifest."""
+    ours = {"tokenizer.json", "tokenizer_config.json", "spiece.model", "manifest.json"}
+    others = {path.name for path in out.iterdir()} - ours if out.is_dir() else set()
+    if others or not out.name:
+        what = f"it holds {min(others)}" if others else "it has no name"
+        raise RequestError(f"{out} is no folder for a tokenizer, because {what}: choose another --out")
 
 
 def train_vocabulary(documents: Iterable[str], config: VocabularyConfig) -> Tokenizer:

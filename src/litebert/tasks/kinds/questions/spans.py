@@ -249,7 +249,7 @@ def combine_all(
 
 
 def average_predictions(predictions: Sequence[Prediction]) -> Prediction:
-    """Average what several models answer to one question: probabilities by place in the text, and `null_odds`.
+    """Average what several models answer to one question: probabilities by position in the text, and `null_odds`.
 
     A span that a member did not name has probability 0 there: its probabilities already sum to 1 without it. (Its
     lowest one instead would be 1.0 for a member that named a single span.) Members that named none have no say in the

@@ -135,8 +135,8 @@ def _take_in_marks(text: str, begins: Integers, ends: Integers) -> Integers:
     if not is_mark.any():
         return ends
     # For each character, the first one from there on that is no mark.
-    places = np.where(is_mark, len(text), np.arange(len(text)))
-    after = np.append(np.minimum.accumulate(places[::-1])[::-1], len(text)).astype(np.int32)
+    positions = np.where(is_mark, len(text), np.arange(len(text)))
+    after = np.append(np.minimum.accumulate(positions[::-1])[::-1], len(text)).astype(np.int32)
     limits = np.append(begins[1:], len(text)).astype(np.int32)
     return np.where(ends > begins, np.maximum(ends, np.minimum(after[ends], limits)), ends)
 

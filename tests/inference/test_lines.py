@@ -8,7 +8,7 @@ from unittest import mock
 
 import pytest
 
-from litebert.tasks.readers.lines import read_lines
+from litebert.inference.lines import read_lines
 from litebert.tasks.readers.sources import OFFICIAL
 from litebert.tasks.readers.tables import read_table
 from litebert.tasks.task import (

@@ -28,8 +28,8 @@ Libraries = dict[str, dict[str, list[str]]]
 def collect_libraries(documents: Iterable[tuple[str, str]]) -> Libraries:
     """Sort the paragraphs of (module, text) documents by library, without those that name it."""
     libraries: Libraries = defaultdict(dict)
-    for place, text in documents:
-        library, slash, _ = place.partition("/")
+    for module, text in documents:
+        library, slash, _ = module.partition("/")
         if not slash:
             continue  # a topic, or a library of a single file
         name = re.compile(re.escape(library.strip("_").removesuffix(".py")), re.IGNORECASE)
@@ -39,7 +39,7 @@ def collect_libraries(documents: Iterable[tuple[str, str]]) -> Libraries:
             if _LEAST <= len(paragraph) <= _MOST and not name.search(paragraph)
         ]
         if paragraphs:
-            libraries[library][place] = paragraphs
+            libraries[library][module] = paragraphs
     return libraries
 
 
@@ -60,14 +60,14 @@ def write_library_task(
         room = min(num_paragraphs, sizes[library])
         room = min(room, sum(min(_OF_A_MODULE, len(libraries[library][module])) for module in modules))
         taken = 0
-        for place in generator.permutation(len(modules)).tolist():
+        for index in generator.permutation(len(modules)).tolist():
             split = next(split for split, end in _SPLITS.items() if taken < end * room or split == "test")
-            paragraphs = libraries[library][modules[place]][: min(_OF_A_MODULE, room - taken)]
+            paragraphs = libraries[library][modules[index]][: min(_OF_A_MODULE, room - taken)]
             taken += len(paragraphs)
             rows[split] += [{"text": paragraph, "label": library} for paragraph in paragraphs]
     with replace_folder(folder) as staging:
         for split, records in rows.items():
             order = generator.permutation(len(records)).tolist()
-            lines = [json.dumps(records[place], ensure_ascii=False) + "\n" for place in order]
+            lines = [json.dumps(records[index], ensure_ascii=False) + "\n" for index in order]
             (staging / f"{split}.jsonl").write_text("".join(lines), encoding="utf-8")
     return {split: len(records) for split, records in rows.items()}
