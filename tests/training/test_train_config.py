@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from litebert.errors import RequestError
-from litebert.training.config import Stage, TrainConfig, num_micro_batches
+from litebert.training.config import Stage, TrainConfig, describe_differences, num_micro_batches
 
 
 @pytest.mark.parametrize(
@@ -62,3 +62,10 @@ def test_micro_batches_are_equal_fit_and_are_as_few_as_can_be(
 def test_a_batch_that_cannot_be_shared_is_refused() -> None:
     with pytest.raises(RequestError, match="a batch of 9 rows cannot be shared by 2 processes: choose a multiple"):
         num_micro_batches(9, 2, None)
+
+
+def test_a_setting_that_is_new_and_not_set_makes_no_difference() -> None:
+    """So that a run of an earlier version, which did not know the setting, goes on."""
+    stored = {"model": {"layers": 2}, "data": "a" * 64}
+    assert describe_differences(stored, {**stored, "class_weights": None, "model": {"layers": 2, "new": None}}) == ""
+    assert describe_differences(stored, {**stored, "model": {"layers": 3}}) == "model.layers 2 instead of 3"

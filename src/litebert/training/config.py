@@ -157,13 +157,12 @@ def num_micro_batches(batch_size: int, num_processes: int, micro_batch_size: int
 
 
 def describe_differences(stored: dict[str, Any], wanted: dict[str, Any], prefix: str = "") -> str:
-    """Name the settings that differ between two identities of runs."""
+    """Name the settings that differ between two identities of runs; one that is not set on either side does not."""
     names = []
     for name in sorted({*stored, *wanted}):
         old, new = stored.get(name), wanted.get(name)
         if isinstance(old, dict) and isinstance(new, dict):
-            if old != new:
-                names.append(describe_differences(old, new, f"{prefix}{name}."))
+            names += filter(None, [describe_differences(old, new, f"{prefix}{name}.")])
         elif _is_hash(old) and _is_hash(new):
             if old != new:
                 names.append(f"other {name}")

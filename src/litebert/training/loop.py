@@ -86,8 +86,7 @@ class Trainer:
     def load(self, checkpoint: Checkpoint) -> None:
         """Take weights, optimiser and position from a checkpoint."""
         state = checkpoint.read_state()
-        if state.config != self.state.config:
-            differences = describe_differences(state.config, self.state.config)
+        if differences := describe_differences(state.config, self.state.config):
             raise RequestError(
                 f"{checkpoint.folder} is of a run with {differences}: repeat its settings, or choose another --out"
             )
