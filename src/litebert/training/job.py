@@ -118,4 +118,4 @@ class RunResult:
     def __repr__(self) -> str:
         shown = [f"{name} {value:.4g}" for name, value in self.metrics.items()]
         parts = [f"{self.status} at step {self.step:,}", f"{self.tokens:,} tokens", f"{self.seconds:.0f} s", *shown]
-        return f"<RunResult {str(self.folder)!r}: {', '.join(parts)}>"
+        return f"<{type(self).__name__} {str(self.folder)!r}: {', '.join(parts)}>"

@@ -7,6 +7,7 @@ import math
 import re
 import statistics
 import warnings
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -114,9 +115,9 @@ class TextKind(Kind):
         label = self.parse_label(take_cell(cells, columns.label), columns) if with_labels else None
         return TextExample(id_, text, pair, label, location)
 
+    @abstractmethod
     def parse_label(self, value: Any, columns: Columns) -> Any:
         """What a cell says is right."""
-        raise NotImplementedError
 
     def parse_line(self, task: Task, id_: str, line: str, location: str) -> TextExample:
         """A line is the text; of a pair, a tab stands between the two."""
@@ -181,9 +182,9 @@ class TextKind(Kind):
             cut=frozenset(cut),
         )
 
+    @abstractmethod
     def label_array(self, task: Task, examples: Sequence[TextExample]) -> NDArray[Any]:
         """Labels as numbers."""
-        raise NotImplementedError
 
     def read_output(
         self, task: Task, output: ModelOutput, features: Features, items: Sequence[int], options: EncodeOptions
