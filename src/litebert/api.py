@@ -11,6 +11,7 @@ make.
     run.metrics, run.predict("what a film"), litebert.load(run.folder)
 """
 
+import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -148,7 +149,9 @@ def read_data(
     """
     if isinstance(task, Dataset):
         return _with_metric(task, metric)
-    columns = Columns(text=text, pair=pair, label=label, options=tuple(options), id=id, separator=separator)
+    named = {"text": text, "pair": pair, "label": label, "id": id}  # tables in memory may have numbers for names
+    names = {field: None if name is None else str(name) for field, name in named.items()}
+    columns = Columns.model_validate({**names, "options": tuple(map(str, options)), "separator": separator})
     if kind is not None and kind not in KINDS:
         raise RequestError(f"there is no kind of task {kind!r}: choose one of {', '.join(KINDS)}")
     if isinstance(task, str) and task in OFFICIAL and not Path(task).is_file():
@@ -232,6 +235,9 @@ def finetune(
     given = [name for name, value in (("epochs", epochs), ("steps", steps), ("budget", budget)) if value is not None]
     if len(given) > 1:
         raise RequestError(f"--{given[0]} and --{given[1]} both say how long to train: leave one out")
+    unknown = sorted({*columns} - {*inspect.signature(read_data).parameters})
+    if unknown:
+        raise TypeError(f"finetune() got an unexpected keyword argument {unknown[0]!r}")
     dataset = read_data(task, **columns)
     if plain_head and not dataset.task.has_unanswerable:
         raise RequestError("--plain-head is for questions that may have no answer, which alone have two heads")

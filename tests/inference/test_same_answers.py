@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from litebert.errors import RequestError
 from litebert.inference.load import Pipeline, TruncationWarning, load
 from litebert.tasks.kinds import kind_of
 from litebert.tasks.task import ChoiceExample, Example, QuestionExample, TaggedExample, TextExample
@@ -164,3 +165,14 @@ def test_load_equals_what_evaluation_sees(trained: Trained) -> None:
     _, _, _, predictions = ask(folder / "model", examples)
     found = load(folder).tag([list(one.words) for one in examples if isinstance(one, TaggedExample)])
     assert [one.tags for one in found] == list(predictions.answers)
+
+
+def test_what_is_no_text_is_refused_in_a_sentence(trained: Trained) -> None:
+    pipeline = load(trained("classification"))
+    for call in (lambda: pipeline.predict(3), lambda: pipeline.embed(None), lambda: pipeline.embed([1])):  # type: ignore[arg-type, call-overload]
+        with pytest.raises(RequestError, match="no text"):
+            call()
+    with pytest.raises(RequestError, match="input 0 is no text"):
+        pipeline.classify([1, 2])
+    several = pipeline.search(["two sailors", "nobody"], ["nobody", "two sailors"], top=1)
+    assert [found[0][0] for found in several] == [1, 0]

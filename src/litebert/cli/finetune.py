@@ -70,6 +70,9 @@ def finetune(
     _check_folder(folder, seeds, resume)
     if is_main_process():
         show_data(dataset, read["label"])
+        if read["header"] and read["text"].isdecimal() and dataset.task.columns is not None:
+            message = "columns are named by number, and the first line was taken for their names: if it is an example,"
+            typer.echo(f"litebert: {message} say --no-header", err=True)
     results = []
     for number in range(seed, seed + seeds):
         run = folder if seeds == 1 else folder.seed(number)

@@ -74,7 +74,10 @@ def _take_folder(out: Path) -> int:
     held = lock_folder(out, "`litebert quickstart`")
     (out / _MARK).touch()
     remove_abandoned(out)
-    for name in _CONTENTS:
+    earlier = [name for name in _CONTENTS if (out / name).exists()]
+    if earlier:
+        typer.echo(f"removing what an earlier quickstart left in {out}: {', '.join(earlier)}", err=True)
+    for name in earlier:
         shutil.rmtree(out / name, ignore_errors=True)
     return held
 

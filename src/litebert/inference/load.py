@@ -222,6 +222,8 @@ class Pipeline:
         )
         if is_one:
             inputs, pairs = [inputs], None if pairs is None else [pairs]
+        if not isinstance(inputs, Iterable):
+            raise RequestError(f"{inputs!r} is no text: give a text, a pair of texts, a dictionary, or a list of these")
         inputs = list(inputs)
         if pairs is not None:
             if isinstance(pairs, str) or len(pairs) != len(inputs):
@@ -258,7 +260,11 @@ class Pipeline:
     def embed(self, texts: str | Iterable[str]) -> Vectors:
         """The vector of each text, the mean of its tokens' last states: (hidden,) for one, (texts, hidden) for many."""
         is_one = isinstance(texts, str)
+        if not isinstance(texts, Iterable):
+            raise RequestError(f"{texts!r} is no text: give a text or a list of texts")
         listed = [texts] if isinstance(texts, str) else list(texts)
+        if not all(isinstance(text, str) for text in listed):
+            raise RequestError("a list of texts holds something that is no text: give texts alone")
         model, tokenizer = self.model, self.tokenizer
         limit = model.config.embedding_max_length or model.config.max_positions
         limit = self.members[0].saved.max_length if self.members[0].saved else min(limit, model.config.max_positions)
@@ -288,8 +294,10 @@ class Pipeline:
         cosines = left @ right.T
         return float(cosines) if np.ndim(cosines) == 0 else cosines
 
-    def search(self, query: str, texts: Sequence[str], top: int = 5) -> list[tuple[int, float]]:
-        """The texts that are most alike to the query: index and cosine, the best first."""
+    def search(self, query: str | Sequence[str], texts: Sequence[str], top: int = 5) -> Any:
+        """The texts that are most alike to the query: index and cosine, the best first; a list for each of several."""
+        if not isinstance(query, str):
+            return [self.search(one, texts, top) for one in query]
         cosines = np.asarray(self.similarity(query, list(texts)))
         best = np.argsort(-cosines, kind="stable")[:top]
         return [(int(index), float(cosines[index])) for index in best]

@@ -158,7 +158,7 @@ def num_micro_batches(batch_size: int, num_processes: int, micro_batch_size: int
 
 def describe_differences(stored: dict[str, Any], wanted: dict[str, Any], prefix: str = "") -> str:
     """Name the settings that differ between two identities of runs; one that is not set on either side does not."""
-    names = []
+    names: list[str] = []
     for name in sorted({*stored, *wanted}):
         old, new = stored.get(name), wanted.get(name)
         if isinstance(old, dict) and isinstance(new, dict):

@@ -132,7 +132,9 @@ class TextKind(Kind):
     def from_texts(self, task: Task, id_: str, texts: tuple[str, ...]) -> TextExample:
         """One text, or two of a pair."""
         wanted = 2 if task.is_pair else 1
-        if len(texts) != wanted or not all(isinstance(text, str) for text in texts):
+        if not all(isinstance(text, str) for text in texts):
+            raise BadRecordError("is no text: give a text, a pair of texts, or a dictionary")
+        if len(texts) != wanted:
             raise BadRecordError(
                 f"has {len(texts)} texts: {task.name} takes {'two texts' if wanted == 2 else 'one text'}"
             )
