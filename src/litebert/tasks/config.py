@@ -79,6 +79,11 @@ class FinetuneConfig(RunConfig):
         return kind_of(self.task).head(self.task, plain=not self.learns_answerability)
 
     @property
+    def output_scale(self) -> TargetScale | None:
+        """How the finished model's outputs become targets; None where its head says them as they are."""
+        return None if self.head == "sequence-classification" else self.scale
+
+    @property
     def options(self) -> EncodeOptions:
         """How texts are encoded."""
         return EncodeOptions(self.max_length, self.windows)
@@ -175,8 +180,6 @@ def configure(
     if recipe.warmup_steps is not None and recipe.steps is not None:
         warmup = recipe.warmup_steps / recipe.steps
     length = choose_length(task, shape, max_length)
-    if kind.head(task) != "sentence-embedding":
-        shape = shape.updated(embedding_normalize=False, embedding_max_length=None)
     model = shape.updated(
         hidden_dropout=recipe.dropout, attention_dropout=recipe.dropout, **kind.model_settings(task, length)
     )

@@ -161,7 +161,7 @@ class Finetuning:
             max_length=config.max_length,
             windows=config.windows,
             threshold=state.metrics.get("threshold"),
-            scale=None if config.head == "sequence-classification" else config.scale,
+            scale=config.output_scale,
             dev=self._dev_hash,
         )
         with warnings.catch_warnings():
@@ -179,7 +179,7 @@ class Finetuning:
     def evaluate_best(self, folder: RunFolder) -> dict[str, Evaluation]:
         """Measure the finished model on every split but the training one whose labels are known."""
         model = Model.from_pretrained(folder.model).to(self.world.device)
-        scale = None if self.config.head == "sequence-classification" else self.config.scale
+        scale = self.config.output_scale
         threshold = None
         found: dict[str, Evaluation] = {}
         splits = [name for name in self.dataset.splits if name != "train"]

@@ -79,7 +79,8 @@ class Kind(ABC):
 
     def model_settings(self, task: Task, max_length: int) -> dict[str, Any]:
         """What the configuration of a model for this task has: names of its outputs, and what transformers calls it."""
-        return {"labels": task.labels, "problem_type": self.problem_type}
+        plain = {"embedding_normalize": False, "embedding_max_length": None}  # of an encoder for sentence embeddings
+        return {"labels": task.labels, "problem_type": self.problem_type, **plain}
 
     def options(self, max_length: int) -> EncodeOptions:
         """How texts are encoded if rows may have so many tokens."""

@@ -437,7 +437,7 @@ class Regression(TextKind):
 
     def model_settings(self, task: Task, max_length: int) -> dict[str, Any]:
         """One output."""
-        return {"labels": ("score",), "problem_type": self.problem_type}
+        return {**super().model_settings(task, max_length), "labels": ("score",)}
 
     def target_scale(self, examples: Sequence[Example]) -> TargetScale | None:
         """Mean 0, deviation 1."""
