@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from litebert.api import FinetuneResult as FinetuneResult
+    from litebert.api import distill as distill
     from litebert.api import evaluate as evaluate
     from litebert.api import finetune as finetune
     from litebert.api import prepare as prepare
@@ -42,6 +43,7 @@ __all__ = [
     "RunResult",
     "StreamConfig",
     "Tokenizer",
+    "distill",
     "evaluate",
     "finetune",
     "load",
@@ -64,6 +66,7 @@ _HOMES = {
     "FinetuneResult": "litebert.api",
     "Pipeline": "litebert.inference.load",
     "RunResult": "litebert.training.job",
+    "distill": "litebert.api",
     "evaluate": "litebert.api",
     "finetune": "litebert.api",
     "load": "litebert.inference.load",

@@ -14,15 +14,20 @@ make.
 import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from litebert.corpus import prepare as preparation
 from litebert.corpus.corpus import Corpus
+from litebert.distillation.job import RatedPairs
+from litebert.distillation.job import distill as run_distillation
+from litebert.distillation.settings import choose_distillation, resume_distillation
 from litebert.errors import RequestError
+from litebert.folders import MANIFEST
 from litebert.inference.load import Pipeline, load
+from litebert.presets import PRESETS
 from litebert.pretraining.job import pretrain as run_pretraining
 from litebert.pretraining.settings import choose_pretraining, resume_pretraining
 from litebert.quantities import parse_duration
@@ -38,25 +43,31 @@ from litebert.tasks.readers.sources import (
     hold_out,
     is_official,
     read_examples,
+    read_labelled,
     read_official,
     read_own,
     stem_of,
 )
-from litebert.tasks.task import Columns, Dataset, Example, Task, hash_examples
+from litebert.tasks.readers.tables import list_columns
+from litebert.tasks.task import Columns, Dataset, Example, Task, TextExample, hash_examples
 from litebert.text.records import RecordSource
 from litebert.text.sources import Reader, open_sources
 from litebert.text.tokenizer import Tokenizer
 from litebert.training.job import OnMessage, OnStep, RunResult
+from litebert.training.run_folder import RunFolder
 from litebert.training.settings import SettingsSource, apply_settings, read_settings
 
 __all__ = [
     "Examples",
     "FinetuneResult",
+    "distill",
     "evaluate",
     "finetune",
+    "open_fuel",
     "prepare",
     "pretrain",
     "read_data",
+    "read_rated",
     "read_task_examples",
     "report_writer",
 ]
@@ -120,6 +131,93 @@ def pretrain(
         else choose_pretraining(opened, given, config, set)
     )
     return run_pretraining(opened, folder, chosen, resume=resume, on_step=on_step, on_message=on_message)
+
+
+def distill(
+    teacher: PathLike,
+    text: PathLike | Sequence[PathLike] | Corpus = "builtin:documentation",
+    out: PathLike = "distilled",
+    *,
+    rated: PathLike | None = None,
+    tokenizer: PathLike | None = None,
+    column: str | Sequence[str] = "text",
+    skip_bad: bool = False,
+    config: SettingsSource = None,
+    set: Sequence[str] = (),
+    resume: bool = False,
+    report: bool = True,
+    on_step: OnStep | None = None,
+    on_message: OnMessage = _ignore,
+    **options: Any,
+) -> RunResult:
+    """Teach a small encoder what a trained one makes of text: a BERT becomes an ALBERT of a quarter of its size.
+
+    `teacher` is a model folder, a run or a hub name; `text` are files or folders, or a prepared corpus. The student has
+    the teacher's word pieces unless a `tokenizer` is named. `rated` are pairs with scores, by which the vectors are
+    measured on the way: STS-B's folder, or a file with the columns text, pair and label (or sentence1, sentence2,
+    score). Options are those of `litebert distill`: model, budget, steps, batch, length, depths, dimensions, lr,
+    optimizer, seed, micro_batch, precision, parallel, save_every, keep.
+    """
+    folder, name = Path(out), os.fspath(teacher)
+    corpus = open_fuel(text, tokenizer or name, folder, column, skip_bad, on_message)
+    given = {option: value for option, value in options.items() if value is not None}
+    chosen = (
+        resume_distillation(folder, name, corpus, given, config, set)
+        if resume
+        else choose_distillation(name, corpus, given, config, set)
+    )
+    pairs = None if rated is None else read_rated(Path(rated))
+    result = run_distillation(
+        corpus, folder, chosen, rated=pairs, resume=resume, on_step=on_step, on_message=on_message
+    )
+    if not report or os.environ.get("RANK", "0") != "0":
+        return result
+    from litebert.reports.pretraining import write_report
+
+    return replace(result, report=write_report(folder))
+
+
+def open_fuel(
+    text: PathLike | Sequence[PathLike] | Corpus,
+    tokenizer: PathLike,
+    out: Path,
+    column: str | Sequence[str] = "text",
+    skip_bad: bool = False,
+    on_message: OnMessage = _ignore,
+) -> Corpus:
+    """The text of a distillation as a corpus: one that is given, or one that is prepared in the folder of the run."""
+    if isinstance(text, Corpus):
+        return text
+    if isinstance(text, str | os.PathLike) and (Path(text) / MANIFEST).is_file():
+        return Corpus.open(Path(text))
+    if tokenizer in PRESETS and not Path(tokenizer).is_dir():
+        raise RequestError(f"{tokenizer} is a preset that has learnt nothing: name a trained model to learn from")
+    prepared = RunFolder(out).corpus
+    if not (prepared / MANIFEST).is_file():
+        if "RANK" in os.environ:
+            raise RequestError("under torchrun the text must be a corpus: run `litebert prepare` first, and name it")
+        on_message("cutting the text into word pieces")
+        RunFolder(out).refuse_foreign()
+        prepare(text, tokenizer, prepared, column=column, skip_bad=skip_bad)
+    corpus = Corpus.open(prepared, verify=False)
+    corpus.check_tokenizer(os.fspath(tokenizer))
+    return corpus
+
+
+def read_rated(path: Path) -> RatedPairs:
+    """Pairs of texts with scores: STS-B's development set, or a file of your own."""
+    if path.is_dir():
+        examples: Sequence[Example] = read_official("sts-b", path, ["dev"]).splits["dev"]
+    else:
+        names = {name.lower() for name in list_columns(path)} if path.is_file() else {*()}
+        official = Columns(text="sentence1", pair="sentence2", label="score")
+        columns = official if {"sentence1", "sentence2", "score"} <= names else Columns(pair="pair")
+        _, examples, _ = read_labelled(path, "similarity", columns)
+    found = [(one.text, one.pair, one.label) for one in examples if isinstance(one, TextExample)]
+    rated = [(text, pair, float(label)) for text, pair, label in found if pair and isinstance(label, int | float)]
+    if len(rated) < 2:
+        raise RequestError(f"{path} has no pairs of texts with scores: it needs the columns text, pair and label")
+    return RatedPairs(*(list(values) for values in zip(*rated, strict=True)))
 
 
 # --- from an encoder and examples to answers ----------------------------------------------------------------------

@@ -9,6 +9,7 @@ import typer
 from litebert.cli import answers as answers
 from litebert.cli import compare as compare
 from litebert.cli import corpus as corpus
+from litebert.cli import distill as distill
 from litebert.cli import finetune as finetune
 from litebert.cli import inference as inference
 from litebert.cli import models as models

@@ -4,6 +4,8 @@ One class is every ALBERT and every BERT of the paper. It owns each distinct blo
 `sharing.py`. The number of layers is an argument of the call, not a property of the weights.
 """
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
@@ -67,6 +69,26 @@ class Encoder(nn.Module):
         if keep is not None and bias is not None and bias.shape[2] > 1:
             bias = gather_positions(bias[:, 0], keep)[:, None]  # (batch, 1, k, tokens)
         return self._run_layer(*plan[-1], hidden, bias, keep)
+
+    def passes(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        *,
+        sequence_ids: Tensor | None = None,
+        depth: int | None = None,
+    ) -> Iterator[Tensor]:
+        """The hidden states after each layer, (batch, tokens, H): one run shows every depth up to the last.
+
+        With groups of layers, states on the way are not those of a shallower model: its groups are cut otherwise.
+        """
+        positions = None if sequence_ids is None else restarting_positions(sequence_ids)
+        hidden = self.embeddings(input_ids, token_type_ids, positions)
+        bias = attention_bias(attention_mask, sequence_ids, hidden.dtype)
+        for attention, feed_forward in layer_plan(self.config, depth):
+            hidden = self._run_layer(attention, feed_forward, hidden, bias)
+            yield hidden
 
     def pool(self, first: Tensor) -> Tensor:
         """Summarise sequences by the state of their first token: tanh of a linear map, (…, H) → (…, H)."""

@@ -96,8 +96,16 @@ class SentenceEmbeddingHead(nn.Module):
     def forward(self, hidden: Tensor, attention_mask: Tensor | None) -> Tensor:
         """(batch, tokens, H) and the mask (batch, tokens) → (batch, H)."""
         mask = hidden.new_ones(hidden.shape[:2]) if attention_mask is None else attention_mask.to(hidden.dtype)
-        total = (hidden * mask[:, :, None]).sum(dim=1)  # (batch, H)
-        mean = total / mask.sum(dim=1, keepdim=True).clamp(min=1e-9)  # a row of padding alone gives zeros
+        return self._finish((hidden * mask[:, :, None]).sum(dim=1), mask.sum(dim=1, keepdim=True))
+
+    def embed_packed(self, hidden: Tensor, sequence_ids: Tensor, num_sequences: int) -> Tensor:
+        """Vectors of the sequences that share rows, (batch, k, H); zeros where a row holds fewer than k."""
+        numbers = torch.arange(1, num_sequences + 1, device=sequence_ids.device)
+        mask = (sequence_ids[:, None, :] == numbers[:, None]).to(hidden.dtype)  # (batch, k, tokens)
+        return self._finish(mask @ hidden, mask.sum(dim=2, keepdim=True))
+
+    def _finish(self, total: Tensor, counts: Tensor) -> Tensor:
+        mean = total / counts.clamp(min=1e-9)  # a row of padding alone gives zeros
         return F.normalize(mean, dim=-1) if self.normalize else mean
 
 

@@ -12,7 +12,7 @@ from litebert.config import Head, ModelConfig
 from litebert.errors import RequestError
 from litebert.hub import resolve
 from litebert.model.encoder import Encoder
-from litebert.model.heads import HEADS, AnswerableSpanHead, Beam, build_head
+from litebert.model.heads import HEADS, AnswerableSpanHead, Beam, SentenceEmbeddingHead, build_head
 from litebert.model.hf.checkpoint import fit_tensors, read_config, read_folder, write_folder
 from litebert.model.layers import gather_positions
 from litebert.presets import PRESETS
@@ -36,7 +36,7 @@ class ModelOutput:
     end_logits: Tensor | None = None  # (batch, tokens)
     answerable_logits: Tensor | None = None  # (batch,)
     beam: Beam | None = None
-    embedding: Tensor | None = None  # (batch, H)
+    embedding: Tensor | None = None  # (batch, H); (batch, k, H) of packed rows
 
 
 class Model(nn.Module):
@@ -100,15 +100,13 @@ class Model(nn.Module):
                 pooled = self._pooled(*flat, depth=depth)  # (batch · options, H)
                 logits = self.heads["classifier"](pooled)  # (batch · options, 1)
                 return ModelOutput(pooler_output=pooled, logits=logits.view(input_ids.shape[:2]))
-            case "sentence-embedding" if sequence_ids is not None:
-                raise RequestError("sentence embeddings need one text per row: packed rows (sequence_ids) do not work")
             case _:
                 hidden = self.encoder(*inputs, **call)  # (batch, tokens, H)
         match self.head:
             case "none":
                 return ModelOutput(hidden, pooler_output=self.encoder.pool(_first(hidden, sequence_starts)))
             case "sentence-embedding":
-                return ModelOutput(hidden, embedding=self.heads["embedding"](hidden, attention_mask))
+                return ModelOutput(hidden, embedding=self._embed(hidden, attention_mask, sequence_ids, sequence_starts))
             case "token-classification":
                 return ModelOutput(hidden, logits=self.heads["classifier"](hidden))
             case "question-answering":
@@ -125,6 +123,17 @@ class Model(nn.Module):
         keep = input_ids.new_zeros(input_ids.shape[0], 1) if starts is None else starts.clamp(min=0)
         states = self.encoder(*inputs, keep=keep, **call)
         return self.encoder.pool(states[:, 0] if starts is None else states)
+
+    def _embed(
+        self, hidden: Tensor, attention_mask: Tensor | None, sequence_ids: Tensor | None, starts: Tensor | None
+    ) -> Tensor:
+        """The vector of each row, or of each sequence of packed rows, whose starts say how many a row may hold."""
+        head = self.heads["embedding"]
+        assert isinstance(head, SentenceEmbeddingHead)
+        if sequence_ids is None:
+            return head(hidden, attention_mask)  # type: ignore[no-any-return]
+        num_sequences = int(sequence_ids.max()) if starts is None else starts.shape[1]
+        return head.embed_packed(hidden, sequence_ids, num_sequences)
 
     def _predict_masked(
         self,

@@ -21,14 +21,14 @@ from litebert.pretraining.config import PretrainConfig
 from litebert.pretraining.evaluation import complete_samples, evaluate_held_out, held_out_batches
 from litebert.pretraining.guessers import Guessers
 from litebert.pretraining.headstart import give_head_start
-from litebert.training.config import num_micro_batches
+from litebert.training.config import TrainConfig, num_micro_batches
 from litebert.training.distributed import World
 from litebert.training.job import OnMessage, OnStep, RunResult
 from litebert.training.objectives import count_masked, count_pairs, masked_lm_loss, sentence_order_loss
 from litebert.training.run import train
 from litebert.training.state import TrainingState
 
-__all__ = ["Pretraining", "count_frequencies", "pretrain"]
+__all__ = ["Pretraining", "count_frequencies", "pretrain", "read_steps", "stage_stream"]
 
 _COUNTED_TOKENS = 10_000_000  # by the guessers
 _COUNTED_AT_ONCE = 10_000_000
@@ -110,25 +110,10 @@ class Pretraining:
 
     # --- a step ---------------------------------------------------------------------------------------------------
 
-    def stream_config(self, stage: int) -> StreamConfig:
-        """How the text is cut and masked in a stage. Rows of another length come in another order."""
-        stages = self.config.train.stages
-        length = stages[stage].length
-        first = next(i for i in range(stage + 1) if all(s.length == length for s in stages[i : stage + 1]))
-        changes = {"length": length, "mask_rate": stages[stage].mask_rate}
-        given = {name: value for name, value in changes.items() if value is not None}
-        return self.config.stream.model_copy(update={**given, "seed": self.config.stream.seed + first})
-
     def steps(self, stage: int, cursor: list[int] | None) -> Iterator[tuple[list[Batch], list[int]]]:
         """This process's rows of each step, as micro-batches."""
-        stream = BatchStream(self.corpus, self.stream_config(stage))
-        size = self.config.train.batch_size_of(stage)
-        count = num_micro_batches(size, self.world.size, self.config.train.micro_batch_size)
-        start = None if cursor is None else Cursor(*cursor)
-        batches = stream.batches(size // count, start, self.world.rank, self.world.size)
-        while True:
-            taken = [next(batches) for _ in range(count)]
-            yield [batch for batch, _ in taken], list(taken[-1][1])
+        stream = stage_stream(self.config.stream, self.config.train, stage)
+        return read_steps(self.corpus, stream, self.config.train, stage, cursor, self.world)
 
     def count(self, batch: Batch) -> list[int]:
         """Masked tokens, and pairs where they are asked about."""
@@ -162,7 +147,10 @@ class Pretraining:
 
     def describe_stage(self, stage: int) -> dict[str, Any]:
         """Depth and length of a stage."""
-        return {"depth": self._depth(stage), "length": self.stream_config(stage).length}
+        return {
+            "depth": self._depth(stage),
+            "length": stage_stream(self.config.stream, self.config.train, stage).length,
+        }
 
     def _depth(self, stage: int) -> int:
         return self.config.train.stages[stage].depth or self.config.model.num_layers
@@ -201,6 +189,29 @@ class Pretraining:
             if "sop_accuracy" in metrics:
                 lines += [f"| sentence task right | {metrics['sop_accuracy']:.1%} (chance is 50 %) |"]
         return "\n".join(lines) + "\n"
+
+
+def stage_stream(stream: StreamConfig, train: TrainConfig, stage: int) -> StreamConfig:
+    """How the text is cut and masked in a stage. Rows of another length come in another order."""
+    stages = train.stages
+    length = stages[stage].length
+    first = next(i for i in range(stage + 1) if all(s.length == length for s in stages[i : stage + 1]))
+    changes = {"length": length, "mask_rate": stages[stage].mask_rate}
+    given = {name: value for name, value in changes.items() if value is not None}
+    return stream.model_copy(update={**given, "seed": stream.seed + first})
+
+
+def read_steps(
+    corpus: Corpus, stream: StreamConfig, train: TrainConfig, stage: int, cursor: list[int] | None, world: World
+) -> Iterator[tuple[list[Batch], list[int]]]:
+    """A process's rows of each step of a stage, as micro-batches, with the cursor after the step; without end."""
+    size = train.batch_size_of(stage)
+    count = num_micro_batches(size, world.size, train.micro_batch_size)
+    start = None if cursor is None else Cursor(*cursor)
+    batches = BatchStream(corpus, stream).batches(size // count, start, world.rank, world.size)
+    while True:
+        taken = [next(batches) for _ in range(count)]
+        yield [batch for batch, _ in taken], list(taken[-1][1])
 
 
 def _open_model(config: PretrainConfig, folder: str, on_message: OnMessage) -> Model:

@@ -11,32 +11,23 @@ from litebert.model.model import Model
 from litebert.presets import PRESETS, preset_config
 from litebert.pretraining.config import PretrainConfig
 from litebert.pretraining.recipes import budget_run, paper_run
-from litebert.quantities import parse_duration
 from litebert.training.config import describe_differences
 from litebert.training.run_folder import RunFolder
-from litebert.training.settings import SettingsSource, apply_settings, layer_settings, merge_settings, read_settings
+from litebert.training.settings import (
+    HOW,
+    SettingsSource,
+    apply_settings,
+    layer_settings,
+    merge_settings,
+    name_settings,
+    read_settings,
+    seconds_of,
+)
 
 __all__ = ["DEFAULT_BUDGET", "DEFAULT_MODEL", "choose_pretraining", "resume_pretraining"]
 
 DEFAULT_MODEL, DEFAULT_BUDGET = "albert-mini", "30m"
-_HOW = ("micro_batch", "precision", "parallel", "compiled", "save_every", "keep")
-"""Options that say how a run is computed, not what it is: they may change when it goes on."""
 _OF_THE_MODEL = ("model", "begin_from", "head_start")
-# Options, and the settings that they stand for.
-_SETTINGS = {
-    "steps": "train.steps",
-    "batch": "train.batch_size",
-    "length": "stream.length",
-    "objective": "stream.pairs",
-    "lr": "train.optim.lr",
-    "optimizer": "train.optim.optimizer",
-    "seed": "train.seed",
-    "micro_batch": "train.micro_batch_size",
-    "precision": "train.precision",
-    "parallel": "train.parallel",
-    "compiled": "train.compiled",
-    "keep": "train.keep",
-}
 
 
 def choose_pretraining(
@@ -51,7 +42,7 @@ def choose_pretraining(
     settings = read_settings(config)
     if "model" in options:  # what was named is meant, not what the file has
         settings = {name: value for name, value in settings.items() if name not in _OF_THE_MODEL}
-    settings = merge_settings(settings, read_settings(None, _name_settings(options), assignments))
+    settings = merge_settings(settings, read_settings(None, name_settings(options), assignments))
     if isinstance(settings.get("model"), dict):  # a recipe depends on the shape
         shape = apply_settings(shape, settings["model"])
     chosen = _apply_recipe(options, shape)
@@ -69,13 +60,13 @@ def resume_pretraining(
 ) -> PretrainConfig:
     """The configuration of a run that goes on. Where and how it is computed may change; what it does may not."""
     stored = RunFolder(out).read_config(PretrainConfig)
-    what = {name: value for name, value in options.items() if name not in _HOW}
+    what = {name: value for name, value in options.items() if name not in HOW}
     if what or config is not None or assignments:
         wanted = choose_pretraining(corpus, what, config, assignments)
         if differences := describe_differences(stored.identity(), wanted.identity()):
             raise RequestError(f"the run has {differences}: leave these options out to go on with it")
-    how = {name: value for name, value in options.items() if name in _HOW}
-    return layer_settings(stored, options=_name_settings(how))
+    how = {name: value for name, value in options.items() if name in HOW}
+    return layer_settings(stored, options=name_settings(how))
 
 
 def _find_model(name: str, corpus: Corpus) -> tuple[ModelConfig, str | None]:
@@ -87,7 +78,7 @@ def _find_model(name: str, corpus: Corpus) -> tuple[ModelConfig, str | None]:
 
 
 def _apply_recipe(options: Mapping[str, Any], shape: ModelConfig) -> PretrainConfig:
-    seconds = None if "steps" in options else _parse_duration(options.get("budget", DEFAULT_BUDGET), "--budget")
+    seconds = None if "steps" in options else seconds_of(options.get("budget", DEFAULT_BUDGET), "--budget")
     pairs = options.get("objective", "sop")
     match options.get("recipe", "budget"):
         case "budget":
@@ -99,28 +90,3 @@ def _apply_recipe(options: Mapping[str, Any], shape: ModelConfig) -> PretrainCon
             return config if "budget" not in options else layer_settings(config, options={"train.seconds": seconds})
         case _:
             raise RequestError("--recipe: choose budget or paper")
-
-
-def _name_settings(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options by the names of the settings."""
-    settings = {_SETTINGS[name]: value for name, value in options.items() if name in _SETTINGS}
-    if "seed" in options:
-        settings["stream.seed"] = options["seed"]
-    if "budget" in options:
-        settings["train.seconds"] = _parse_duration(options["budget"], "--budget")
-    if "save_every" in options:
-        every = str(options["save_every"])
-        in_steps = every.isdigit() and int(every) > 0
-        settings["train.save_steps"] = int(every) if in_steps else None
-        settings["train.save_seconds"] = None if in_steps else _parse_duration(every, "--save-every")
-    return settings
-
-
-def _parse_duration(duration: str | float, option: str) -> float:
-    """A time as a number of seconds, or written like 90s."""
-    if not isinstance(duration, str):
-        return float(duration)
-    try:
-        return parse_duration(duration)
-    except RequestError as error:
-        raise RequestError(f"{option}: {error}") from None

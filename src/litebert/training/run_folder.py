@@ -6,6 +6,7 @@ RUN/tensorboard/                the same for TensorBoard, where it is installed
 RUN/checkpoints/                the last few states, and the best
 RUN/model/                      the final model, once the run is finished
 RUN/report.html                 a page about the run
+RUN/corpus/                     distillation: the text, prepared, where it was not a corpus already
 RUN/evaluation.json             fine-tuning: metrics of the final model on each split
 RUN/predictions-SPLIT.jsonl     fine-tuning: its answers
 RUN/seeds.json, RUN/seed-0/…    fine-tuning with several seeds: a summary, and a run folder for each of them
@@ -102,6 +103,11 @@ class RunFolder:
         return self.path / RUN_MODEL
 
     @property
+    def corpus(self) -> Path:
+        """The text of a distillation that was not given as a corpus."""
+        return self.path / "corpus"
+
+    @property
     def report(self) -> Path:
         """The page about the run."""
         return self.path / "report.html"
@@ -163,7 +169,13 @@ class RunFolder:
                 f"{self.path} already holds a run at step {begun[-1].step:,}: go on with --resume, or choose another "
                 "--out"
             )
-        if not self.run_file.exists() and any(path.name != RUN_FILE + PARTIAL for path in self.path.iterdir()):
+        self.refuse_foreign()
+
+    def refuse_foreign(self) -> None:
+        """Refuse a folder that holds something else than a run, or the text of one that is to begin."""
+        if self.run_file.exists() or not self.path.is_dir():
+            return
+        if any(path.name not in (RUN_FILE + PARTIAL, self.corpus.name) for path in self.path.iterdir()):
             raise RequestError(f"{self.path} is not empty and holds no run: choose another --out")
 
     @contextlib.contextmanager

@@ -15,14 +15,42 @@ from pydantic import BaseModel, ValidationError
 from litebert.config import explain
 from litebert.errors import RequestError
 from litebert.folders import read_json, read_text
+from litebert.quantities import parse_duration
 from litebert.training.config import rename_old_settings
 
-__all__ = ["SettingsSource", "apply_settings", "layer_settings", "merge_settings", "read_settings"]
+__all__ = [
+    "HOW",
+    "SettingsSource",
+    "apply_settings",
+    "layer_settings",
+    "merge_settings",
+    "name_settings",
+    "read_settings",
+    "seconds_of",
+]
 
 Config = TypeVar("Config", bound=BaseModel)
 Settings = dict[str, Any]
 SettingsSource = str | os.PathLike[str] | Mapping[str, Any] | None
 """A file of settings, or the settings themselves."""
+
+HOW = ("micro_batch", "precision", "parallel", "compiled", "save_every", "keep")
+"""Options that say how a run is computed, not what it is: they may change when it goes on."""
+# Options, and the settings that they stand for.
+_OPTIONS = {
+    "steps": "train.steps",
+    "batch": "train.batch_size",
+    "length": "stream.length",
+    "objective": "stream.pairs",
+    "lr": "train.optim.lr",
+    "optimizer": "train.optim.optimizer",
+    "seed": "train.seed",
+    "micro_batch": "train.micro_batch_size",
+    "precision": "train.precision",
+    "parallel": "train.parallel",
+    "compiled": "train.compiled",
+    "keep": "train.keep",
+}
 
 
 def layer_settings(
@@ -113,3 +141,28 @@ def _parse_value(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return text
+
+
+def name_settings(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options by the names of the settings."""
+    settings = {_OPTIONS[name]: value for name, value in options.items() if name in _OPTIONS}
+    if "seed" in options:
+        settings["stream.seed"] = options["seed"]
+    if "budget" in options:
+        settings["train.seconds"] = seconds_of(options["budget"], "--budget")
+    if "save_every" in options:
+        every = str(options["save_every"])
+        in_steps = every.isdigit() and int(every) > 0
+        settings["train.save_steps"] = int(every) if in_steps else None
+        settings["train.save_seconds"] = None if in_steps else seconds_of(every, "--save-every")
+    return settings
+
+
+def seconds_of(duration: str | float, option: str) -> float:
+    """A time as a number of seconds, or written like 90s."""
+    if not isinstance(duration, str):
+        return float(duration)
+    try:
+        return parse_duration(duration)
+    except RequestError as error:
+        raise RequestError(f"{option}: {error}") from None
