@@ -171,11 +171,17 @@ def machine() -> dict[str, Any]:
         "command": " ".join(
             [
                 f"python benchmarks/{Path(sys.argv[0]).name}",
-                *(Path(word).name if Path(word).is_absolute() else word for word in sys.argv[1:]),
+                *map(_hide_folder, sys.argv[1:]),
             ]
         ),
         "date": date.today().isoformat(),
     }
+
+
+def _hide_folder(word: str) -> str:
+    """An argument with the last part of an absolute path alone; also of NAME=PATH."""
+    name, sign, path = word.rpartition("=")
+    return name + sign + (Path(path).name if Path(path).is_absolute() else path)
 
 
 def record(name: str, title: str, table: str, data: dict[str, Any]) -> Path:

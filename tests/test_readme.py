@@ -5,12 +5,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.conftest import make_sentences
+from litebert.model.model import Model
+from litebert.text.tokenizer import Tokenizer
+from tests.conftest import make_sentences, small_config
 
 ROOT = Path(__file__).parents[1]
 
 
-def test_the_python_example(tmp_path: Path) -> None:
+def test_the_python_example(tmp_path: Path, small_tokenizer: Tokenizer) -> None:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.S)
     assert len(blocks) == 1
     sentences = list(make_sentences(1500))
@@ -23,6 +25,8 @@ def test_the_python_example(tmp_path: Path) -> None:
         f'"{sentence}",{stars[number % 2]}' for number, sentence in enumerate(sentences[::15]) if '"' not in sentence
     ]
     (tmp_path / "reviews.csv").write_text("\n".join(["review,stars", *rows]) + "\n", encoding="utf-8")
+    teacher = Model(small_config(family="bert", sharing="none", embedding_size=24, vocab_size=400))
+    teacher.save_pretrained(tmp_path / "my-bert", small_tokenizer)
     code = blocks[0]
     for written, small in {"vocab_size=8000": "vocab_size=400", 'budget="2h"': "steps=4, batch=4"}.items():
         assert written in code
@@ -31,8 +35,10 @@ def test_the_python_example(tmp_path: Path) -> None:
     assert result.returncode == 0, result.stderr
     lines = result.stdout.splitlines()
     assert len(lines) == 3
-    assert lines[0].split()[1] in stars
-    assert "'bad'" in lines[1]
+    assert lines[0].endswith(")]")
+    assert lines[1].split()[1] in stars
+    assert "TokenGuess" in lines[2]
+    assert (tmp_path / "my-albert" / "report.html").exists()
     assert (tmp_path / "reviews-run" / "report.html").exists()
 
 

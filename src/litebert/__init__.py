@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from litebert.api import FinetuneResult as FinetuneResult
+    from litebert.api import compress as compress
     from litebert.api import distill as distill
     from litebert.api import evaluate as evaluate
     from litebert.api import finetune as finetune
@@ -43,6 +44,7 @@ __all__ = [
     "RunResult",
     "StreamConfig",
     "Tokenizer",
+    "compress",
     "distill",
     "evaluate",
     "finetune",
@@ -66,6 +68,7 @@ _HOMES = {
     "FinetuneResult": "litebert.api",
     "Pipeline": "litebert.inference.load",
     "RunResult": "litebert.training.job",
+    "compress": "litebert.api",
     "distill": "litebert.api",
     "evaluate": "litebert.api",
     "finetune": "litebert.api",

@@ -13,7 +13,7 @@ make.
 
 import inspect
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -21,18 +21,25 @@ from typing import Any
 
 from litebert.corpus import prepare as preparation
 from litebert.corpus.corpus import Corpus
+from litebert.distillation import compress as compression
 from litebert.distillation.job import RatedPairs
 from litebert.distillation.job import distill as run_distillation
-from litebert.distillation.settings import choose_distillation, resume_distillation
-from litebert.errors import RequestError
-from litebert.folders import MANIFEST
+from litebert.distillation.settings import (
+    DISTILL_OPTIONS,
+    choose_distillation,
+    read_teacher,
+    resume_distillation,
+)
+from litebert.errors import LitebertError, RequestError
+from litebert.folders import MANIFEST, read_text, remove_folder
+from litebert.hub import DEFAULT_ENCODER
 from litebert.inference.load import Pipeline, load
 from litebert.presets import PRESETS
 from litebert.pretraining.job import pretrain as run_pretraining
-from litebert.pretraining.settings import choose_pretraining, resume_pretraining
+from litebert.pretraining.settings import PRETRAIN_OPTIONS, choose_pretraining, resume_pretraining
 from litebert.quantities import parse_duration
 from litebert.runtime import num_cores
-from litebert.tasks.config import choose_length, configure, measure_volume
+from litebert.tasks.config import TASK_FILE, choose_length, configure, measure_volume
 from litebert.tasks.finetune import Evaluation, balance_classes, open_encoder
 from litebert.tasks.finetune import finetune as run_finetuning
 from litebert.tasks.kinds import KINDS
@@ -60,6 +67,7 @@ from litebert.training.settings import SettingsSource, apply_settings, read_sett
 __all__ = [
     "Examples",
     "FinetuneResult",
+    "compress",
     "distill",
     "evaluate",
     "finetune",
@@ -77,6 +85,14 @@ PathLike = str | os.PathLike[str]
 
 def _ignore(message: str) -> None:
     """Nobody listens."""
+
+
+def _take_options(function: str, options: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
+    """The options that were given; one that does not exist is refused as Python would."""
+    unknown = sorted({*options} - {*known})
+    if unknown:
+        raise TypeError(f"{function}() got an unexpected keyword argument {unknown[0]!r}")
+    return {name: value for name, value in options.items() if value is not None}
 
 
 # --- from text to an encoder --------------------------------------------------------------------------------------
@@ -122,9 +138,9 @@ def pretrain(
     seed, micro_batch, precision, parallel, compiled, save_every, keep. `config` is a file (or a mapping) of settings,
     `set` are single ones such as "train.optim.lr=1e-3".
     """
+    given = _take_options("pretrain", options, PRETRAIN_OPTIONS)
     opened = corpus if isinstance(corpus, Corpus) else Corpus.open(Path(corpus))
     folder = Path(out)
-    given = {name: value for name, value in options.items() if value is not None}
     chosen = (
         resume_pretraining(folder, opened, given, config, set)
         if resume
@@ -158,9 +174,12 @@ def distill(
     score). Options are those of `litebert distill`: model, budget, steps, batch, length, depths, dimensions, lr,
     optimizer, seed, micro_batch, precision, parallel, save_every, keep.
     """
+    given = _take_options("distill", options, DISTILL_OPTIONS)
     folder, name = Path(out), os.fspath(teacher)
-    corpus = open_fuel(text, tokenizer or name, folder, column, skip_bad, on_message)
-    given = {option: value for option, value in options.items() if value is not None}
+    read_teacher(name)  # before any text is cut
+    corpus = open_fuel(text, tokenizer or name, folder, column, skip_bad, resume, on_message)
+    if tokenizer is not None:
+        corpus.check_tokenizer(os.fspath(tokenizer))
     chosen = (
         resume_distillation(folder, name, corpus, given, config, set)
         if resume
@@ -177,22 +196,117 @@ def distill(
     return replace(result, report=write_report(folder))
 
 
+def compress(
+    model: PathLike,
+    method: str,
+    out: PathLike = "compressed",
+    *,
+    blocks: int | None = None,
+    layers: str | None = None,
+    embedding_size: int | None = None,
+    keep: float | None = None,
+    keep_heads: float | None = None,
+    text: PathLike | Sequence[PathLike] | Corpus = "builtin:documentation",
+    column: str | Sequence[str] = "text",
+    skip_bad: bool = False,
+    heal: str | float | None = None,
+    steps: int | None = None,
+    set: Sequence[str] = (),
+    resume: bool = False,
+    on_step: OnStep | None = None,
+    on_message: OnMessage = _ignore,
+) -> compression.CompressResult:
+    """Make a trained model smaller, into a new model folder with its tokenizer.
+
+    `model` is a folder, a run or a hub name of a BERT or ALBERT. Its head stays where the method leaves it what it
+    needs. The methods, and what they take:
+
+    - share: `blocks` for all layers (1), each the mean of the `layers` that it stands for ("average"), or the middle
+      one ("spread").
+    - low-rank: a word table of `embedding_size` (128).
+    - prune: `keep` a share of the feed-forward units (0.5), and `keep_heads` of the attention heads (all).
+    - distill: a student is taught for the time `heal` (10m).
+    - quantize: weights of eight bits.
+
+    `heal` teaches the smaller model for a time what the original makes of the `text`; or for a number of `steps`. `set`
+    are settings of that run, such as "train.optim.lr=1e-3". Interrupted, the same call goes on with `resume`.
+    """
+    given = {
+        "blocks": blocks,
+        "layers": layers,
+        "embedding_size": embedding_size,
+        "keep": keep,
+        "keep_heads": keep_heads,
+    }
+    options = {name: value for name, value in given.items() if value is not None}
+    folder, name = Path(out), os.fspath(model)
+    source, shape = read_teacher(name)
+    compression.check_request(shape, method, options)
+    healing = compression.choose_healing(method, heal, steps, set)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise RequestError(f"{folder} is not empty: choose another --out")
+    if "RANK" in os.environ:
+        raise RequestError("compression runs in one process: call it without torchrun")
+    task, work = source / TASK_FILE, compression.HealingFolder.beside(folder)
+    try:
+        opened: Corpus | Reader
+        if isinstance(text, Corpus) or healing is not None or _is_corpus(text):
+            opened = open_fuel(text, name, work.run, column, skip_bad, resume, on_message)
+            opened.check_tokenizer(name)
+        else:
+            opened = open_sources(text, column, skip_bad, folder)
+        return compression.compress(
+            name,
+            method,
+            folder,
+            options,
+            opened,
+            healing,
+            text_name=_name_text(text),
+            extra_files={TASK_FILE: read_text(task)} if task.is_file() else None,
+            resume=resume,
+            on_step=on_step,
+            on_message=on_message,
+        )
+    except LitebertError:
+        work.remove_unbegun()
+        raise
+
+
+def _is_corpus(text: PathLike | Sequence[PathLike]) -> bool:
+    return isinstance(text, str | os.PathLike) and (Path(text) / MANIFEST).is_file()
+
+
+def _name_text(text: PathLike | Sequence[PathLike] | Corpus) -> str:
+    """What a text is called: the last part of each path."""
+    if isinstance(text, Corpus):
+        return text.folder.name
+    names = [text] if isinstance(text, str | os.PathLike) else list(text)
+    return ", ".join(Path(name).name for name in names)
+
+
 def open_fuel(
     text: PathLike | Sequence[PathLike] | Corpus,
     tokenizer: PathLike,
     out: Path,
     column: str | Sequence[str] = "text",
     skip_bad: bool = False,
+    resume: bool = False,
     on_message: OnMessage = _ignore,
 ) -> Corpus:
-    """The text of a distillation as a corpus: one that is given, or one that is prepared in the folder of the run."""
+    """The text of a distillation as a corpus: one that is given, or one that is prepared in the folder of the run.
+
+    What an earlier call prepared there is used again only by the run that it was prepared for.
+    """
     if isinstance(text, Corpus):
         return text
-    if isinstance(text, str | os.PathLike) and (Path(text) / MANIFEST).is_file():
+    if isinstance(text, str | os.PathLike) and _is_corpus(text):
         return Corpus.open(Path(text))
     if tokenizer in PRESETS and not Path(tokenizer).is_dir():
         raise RequestError(f"{tokenizer} is a preset that has learnt nothing: name a trained model to learn from")
     prepared = RunFolder(out).corpus
+    if (prepared / MANIFEST).is_file() and not resume and not RunFolder(out).exists:
+        remove_folder(prepared)  # of a call that failed before its run began, perhaps with other text
     if not (prepared / MANIFEST).is_file():
         if "RANK" in os.environ:
             raise RequestError("under torchrun the text must be a corpus: run `litebert prepare` first, and name it")
@@ -217,7 +331,8 @@ def read_rated(path: Path) -> RatedPairs:
     rated = [(text, pair, float(label)) for text, pair, label in found if pair and isinstance(label, int | float)]
     if len(rated) < 2:
         raise RequestError(f"{path} has no pairs of texts with scores: it needs the columns text, pair and label")
-    return RatedPairs(*(list(values) for values in zip(*rated, strict=True)))
+    first, second, scores = (list(values) for values in zip(*rated, strict=True))
+    return RatedPairs(first, second, scores, str(path))
 
 
 # --- from an encoder and examples to answers ----------------------------------------------------------------------
@@ -303,7 +418,7 @@ class FinetuneResult(RunResult):
 def finetune(
     task: RecordSource | Dataset,
     *,
-    model: PathLike,
+    model: PathLike = DEFAULT_ENCODER,
     out: PathLike | None = None,
     epochs: float | None = None,
     steps: int | None = None,
@@ -327,15 +442,15 @@ def finetune(
 ) -> FinetuneResult:
     """Fine-tune an encoder for a task: a task with official files, a file of your own, or a table in memory.
 
+    The encoder is the one that comes with litebert, unless a `model` is named: a run, a folder or a hub name.
+
     `columns` and the other ways to say what to read are those of `read_data`: text, pair, label, options, id, dev,
     test, data, kind, format, header, metric, skip_bad. `balanced` makes every class count the same, however rare it is.
     """
     given = [name for name, value in (("epochs", epochs), ("steps", steps), ("budget", budget)) if value is not None]
     if len(given) > 1:
         raise RequestError(f"--{given[0]} and --{given[1]} both say how long to train: leave one out")
-    unknown = sorted({*columns} - {*inspect.signature(read_data).parameters})
-    if unknown:
-        raise TypeError(f"finetune() got an unexpected keyword argument {unknown[0]!r}")
+    columns = _take_options("finetune", columns, inspect.signature(read_data).parameters)
     dataset = read_data(task, **columns)
     if plain_head and not dataset.task.has_unanswerable:
         raise RequestError("--plain-head is for questions that may have no answer, which alone have two heads")

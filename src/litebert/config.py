@@ -62,6 +62,8 @@ class ModelConfig(BaseModel):
     hidden_size: Size = 768
     num_layers: Count = 12
     num_heads: Count = 12
+    head_size: Size | None = None
+    """Numbers of an attention head, where that is not hidden_size / num_heads: in models that lost some heads."""
     intermediate_size: Annotated[int, Field(ge=1, le=1_048_576)] = 3072
     max_positions: Annotated[int, Field(ge=1, le=1_048_576)] = 512
     num_token_types: Count = 2
@@ -94,18 +96,20 @@ class ModelConfig(BaseModel):
     """With the sentence-embedding head: how many tokens of a text count; `max_positions` if None."""
 
     @model_serializer(mode="wrap")
-    def _leave_out_embeddings(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Write the fields of sentence embeddings only where they are set, so that other configurations stay as is."""
+    def _leave_out_unset(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Write fields that few models need only where they are set, so that other configurations stay as is."""
         written: dict[str, Any] = handler(self)
-        for name in ("embedding_normalize", "embedding_max_length"):
+        for name in ("head_size", "embedding_normalize", "embedding_max_length"):
             if not getattr(self, name):
                 written.pop(name, None)
         return written
 
     @model_validator(mode="after")
     def _fits_together(self) -> "ModelConfig":
-        if self.hidden_size % self.num_heads:
+        if self.head_size is None and self.hidden_size % self.num_heads:
             raise ValueError(f"hidden_size {self.hidden_size} must be a multiple of num_heads {self.num_heads}")
+        if self.head_size is not None and self.attention_size == self.hidden_size:
+            raise ValueError(f"head_size {self.head_size} is hidden_size / num_heads: leave it out")
         if self.pad_token_id >= self.vocab_size:
             raise ValueError(f"pad_token_id {self.pad_token_id} must be below vocab_size {self.vocab_size}")
         if self.sharing != "groups" and (self.num_groups, self.num_inner_layers) != (1, 1):
@@ -114,7 +118,7 @@ class ModelConfig(BaseModel):
             raise ValueError(f"num_groups {self.num_groups} must not exceed num_layers {self.num_layers}")
         if max(self.num_layers, self.num_groups) * self.num_inner_layers > _MOST_BLOCKS:
             raise ValueError(f"more than {_MOST_BLOCKS} layers cannot be")
-        block = 4 * self.hidden_size**2 + 2 * self.hidden_size * self.intermediate_size
+        block = 4 * self.hidden_size * self.attention_size + 2 * self.hidden_size * self.intermediate_size
         tables = (self.vocab_size + self.max_positions) * self.embedding_size
         blocks = {"none": self.num_layers, "groups": self.num_groups * self.num_inner_layers}.get(self.sharing, 1)
         if tables + blocks * block > _MOST_PARAMETERS:
@@ -127,6 +131,11 @@ class ModelConfig(BaseModel):
     def projects_embeddings(self) -> bool:
         """Whether a linear map E→H stands between the embeddings and the first layer."""
         return self.embedding_size != self.hidden_size or self.project_square_embeddings
+
+    @property
+    def attention_size(self) -> int:
+        """Numbers of all heads together: the hidden size, unless heads have a size of their own."""
+        return self.hidden_size if self.head_size is None else self.num_heads * self.head_size
 
     @property
     def num_labels(self) -> int:

@@ -1,4 +1,4 @@
-"""From a name to a folder: one on this machine, a run, or a model of the Hugging Face hub, fetched into its cache."""
+"""From a name to a folder: one on this machine, a run, an encoder that comes with litebert, or a model of the hub."""
 
 from pathlib import Path
 from typing import Literal
@@ -6,7 +6,11 @@ from typing import Literal
 from litebert.errors import FolderError, RequestError
 from litebert.folders import locate_model
 
-__all__ = ["resolve"]
+__all__ = ["DEFAULT_ENCODER", "packaged_encoders", "resolve"]
+
+DEFAULT_ENCODER = "litebert-en"
+"""The encoder that comes with litebert, and that is meant where none is named."""
+_PACKAGED = Path(__file__).parent / "encoders"
 
 _FILES = ["*.json", "*.txt", "*.model", "README.md"]
 _ADVICE = {
@@ -16,10 +20,15 @@ _ADVICE = {
 
 
 def resolve(name: str | Path, revision: str | None = None, what: Literal["model", "tokenizer"] = "model") -> Path:
-    """Return the folder of a model or of its tokenizer; offline mode (`HF_HUB_OFFLINE=1`) uses what the cache has."""
+    """Return the folder of a model or of its tokenizer; offline mode (`HF_HUB_OFFLINE=1`) uses what the cache has.
+
+    A folder on this machine comes before an encoder of litebert's own, and that before a model of the hub.
+    """
     path = Path(locate_model(name))
     if path.is_dir():
         return path
+    if str(name) in packaged_encoders():
+        return _PACKAGED / str(name)
     if path.exists():
         raise FolderError(f"{path} is a file, but a {what} is a folder: {_ADVICE[what]}")
     text = str(name)
@@ -28,6 +37,11 @@ def resolve(name: str | Path, revision: str | None = None, what: Literal["model"
         missing = "folder" if what == "model" else "file or folder"
         raise FolderError(f"there is no {missing} {text!r}: {_ADVICE[what]}")
     return _fetch(text, revision, what)
+
+
+def packaged_encoders() -> list[str]:
+    """The names of the encoders that come with litebert."""
+    return sorted(path.parent.name for path in _PACKAGED.glob("*/config.json"))
 
 
 def _fetch(name: str, revision: str | None, what: Literal["model", "tokenizer"]) -> Path:

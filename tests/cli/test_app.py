@@ -17,7 +17,7 @@ def test_help_loads_the_command_line_and_nothing_else() -> None:
     assert {"litebert.cli", "typer"} <= set(loaded)
     assert len(loaded) < 500  # torch alone has 2,000; most of these are typer's and rich's
     rooms = {name.split(".")[1] for name in loaded if name.startswith("litebert.")}
-    assert rooms <= {"cli", "errors", "folders", "quantities"}
+    assert rooms <= {"cli", "errors", "folders", "hub", "quantities"}
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,12 @@
-"""Runs a pretraining run that a test describes in JSON, alone, under torchrun, or forked from a process that waits.
+"""Runs a run that a test describes in JSON, alone, under torchrun, or forked from a process that waits.
 
 `python -m tests.faults.run_pretraining JOB.json` runs one. Without an argument it reads such jobs from stdin, line by
 line, and forks a process for each rank of them: torch is imported once for all of them.
 
-A job has `corpus`, `out`, `config` and `resume`. It can also have faults: `poison` (steps at which the loss is made
-bad), `kill` (a step at which a rank kills itself), `pause` (seconds that every step takes longer), `record` (a folder
-to note the rows of every step in). Or it has a `call`, `module:function`, which is called with it instead.
+A job has `corpus`, `out`, `config` and `resume`; a configuration with a `teacher` is a distillation, any other one
+pretraining. It can also have faults: `poison` (steps at which the loss is made bad), `kill` (a step at which a rank
+kills itself), `pause` (seconds that every step takes longer), `record` (a folder to note the rows of every step in). Or
+it has a `call`, `module:function`, which is called with it instead.
 """
 
 import hashlib
@@ -19,7 +20,7 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +29,15 @@ from torch import Tensor, nn
 
 from litebert.batch import Batch
 from litebert.corpus.corpus import Corpus
+from litebert.distillation import job as distillation_job
+from litebert.distillation.config import DistillConfig
+from litebert.distillation.job import Distillation
 from litebert.errors import LitebertError
 from litebert.pretraining import job as pretraining_job
 from litebert.pretraining.config import PretrainConfig
 from litebert.pretraining.job import Pretraining
 from litebert.training import run as training_run
-from litebert.training.job import ProgressEvent
+from litebert.training.job import ProgressEvent, RunResult
 from litebert.training.loop import Trainer
 
 
@@ -47,17 +51,17 @@ def current_step() -> int:
     raise AssertionError("no loop is running")
 
 
-def faulty(job: dict[str, Any]) -> type[Pretraining]:
-    """Pretraining as a job describes it, with its faults."""
+def faulty(job: dict[str, Any], kind: type[Any] = Pretraining) -> type[Any]:
+    """A kind of run as a job describes it, with its faults."""
 
-    class Faulty(Pretraining):
+    class Faulty(kind):  # type: ignore[misc]
         def measure(self, model: nn.Module, batch: Batch, totals: Sequence[float], stage: int) -> list[Tensor]:
             step = current_step()
             if job.get("record"):
                 record(Path(job["record"]), step, self.world.rank, batch)
             if job.get("kill") and (self.world.rank, step) == (job["kill"]["rank"], job["kill"]["step"]):
                 die_once(Path(job["kill"]["mark"]), job["kill"].get("delay", 0.0))
-            parts = super().measure(model, batch, totals, stage)
+            parts: list[Tensor] = super().measure(model, batch, totals, stage)
             kind = job.get("poison", {}).get(str(step))
             if kind is not None and self.world.rank == job.get("poisoned_rank", self.world.rank):
                 parts[0] = poison(parts[0], kind)
@@ -113,15 +117,10 @@ def perform(job: dict[str, Any]) -> int:
             partial.replace(job["steps_file"])
         time.sleep(job.get("pause", 0.0))
 
-    pretraining_job.Pretraining = faulty(job)  # type: ignore[misc]
     training_run.measure_rate = lambda *_: 1e9
     torch.set_num_threads(1)
     try:
-        config = PretrainConfig.parse(job["config"])
-        corpus = Corpus.open(job["corpus"], verify=False)
-        outcome = pretraining_job.pretrain(
-            corpus, Path(job["out"]), config, resume=job.get("resume", False), on_step=on_step
-        )
+        outcome = train(job, on_step)
     except LitebertError as error:
         print(f"sentence: {error}", flush=True)
         return 1
@@ -130,6 +129,18 @@ def perform(job: dict[str, Any]) -> int:
         return 2
     print(json.dumps({"status": outcome.status, "signal": outcome.signal, "step": outcome.step}), flush=True)
     return 0
+
+
+def train(job: dict[str, Any], on_step: Callable[[ProgressEvent], None]) -> RunResult:
+    """Pretrain or distil, as the configuration asks for."""
+    corpus, out, resume = Corpus.open(job["corpus"], verify=False), Path(job["out"]), job.get("resume", False)
+    if "teacher" in job["config"]:
+        distillation_job.Distillation = faulty(job, Distillation)  # type: ignore[misc]
+        student = DistillConfig.parse(job["config"])
+        return distillation_job.distill(corpus, out, student, resume=resume, on_step=on_step)
+    pretraining_job.Pretraining = faulty(job)  # type: ignore[misc]
+    config = PretrainConfig.parse(job["config"])
+    return pretraining_job.pretrain(corpus, out, config, resume=resume, on_step=on_step)
 
 
 def fork(job: dict[str, Any], rank: int, port: int) -> int:

@@ -13,10 +13,12 @@ from typing import Any
 import pytest
 
 from litebert.corpus.corpus import Corpus
-from litebert.pretraining.config import PretrainConfig
-from litebert.training.config import Stage
+from litebert.distillation.config import DistillConfig
+from litebert.text.tokenizer import Tokenizer
+from litebert.training.config import RunConfig, Stage
 from litebert.training.state import CheckpointStore
 from tests.conftest import soak_count
+from tests.distillation.runs import BERT, make_teacher, tiny_distillation
 from tests.pretraining.runs import (
     ENVIRONMENT,
     ROOT,
@@ -55,7 +57,7 @@ def run_and_kill(nursery: Nursery, job: dict[str, Any], seconds: float, generato
         kills += 1
 
 
-def kill_many(nursery: Nursery, corpus: Corpus, folder: Path, config: PretrainConfig, count: int, seed: int) -> int:
+def kill_many(nursery: Nursery, corpus: Corpus, folder: Path, config: RunConfig, count: int, seed: int) -> int:
     """Kill so many runs at random points, compare each with one that was left alone, and count the kills."""
     expected = folder / "expected"
     pids = nursery.start(make_job(corpus, expected, config))
@@ -97,6 +99,50 @@ def test_killed_runs_with_compiled_kernels_go_on_bit_by_bit(
     count = soak_count(5)
     kills = kill_many(nursery, small_corpus, tmp_path, tiny_run(compiled=True, stages=GROWING), count, seed=3)
     print(f"killed at random points (compiled kernels): {count}/{count} identical, {kills} kills")
+
+
+@pytest.fixture
+def student(small_tokenizer: Tokenizer, tmp_path: Path) -> DistillConfig:
+    """A distillation in stages; a step draws dropout and a depth."""
+    teacher = make_teacher(tmp_path / "teacher", small_tokenizer, num_layers=3, **BERT)
+    stages = (Stage(until=0.4, depth=1, length=16, batch_size=16), Stage(until=0.7), Stage(length=48, batch_size=6))
+    return tiny_distillation(teacher, {"hidden_dropout": 0.1}, stages=stages, steps=12, save_steps=4, log_steps=3)
+
+
+def test_a_killed_distillation_goes_on_bit_by_bit(
+    nursery: Nursery, small_corpus: Corpus, tmp_path: Path, student: DistillConfig
+) -> None:
+    nursery.finish(make_job(small_corpus, tmp_path / "expected", student))
+    for step, saved in ((3, 0), (12, 8)):
+        out = tmp_path / f"killed-{step}"
+        kill = {"rank": 0, "step": step, "mark": str(out.with_suffix(".mark"))}
+        job = make_job(small_corpus, out, student, kill=kill)
+        assert nursery.run(job) == [-signal.SIGKILL], Path(job["log"]).read_text()
+        assert last_state(out).step == saved
+        nursery.finish({**job, "resume": True})
+        assert_same_end(out, tmp_path / "expected")
+
+
+@pytest.mark.soak
+def test_twenty_killed_distillations_go_on_bit_by_bit(
+    nursery: Nursery, small_corpus: Corpus, tmp_path: Path, student: DistillConfig
+) -> None:
+    count = soak_count(20)
+    kills = kill_many(nursery, small_corpus, tmp_path, student, count, seed=11)
+    print(f"killed at random points (distillation): {count}/{count} identical, {kills} kills")
+
+
+def test_two_processes_distil_as_one(
+    nursery: Nursery, small_corpus: Corpus, tmp_path: Path, student: DistillConfig
+) -> None:
+    out = tmp_path / "two"
+    kill = {"rank": 1, "step": 9, "mark": str(out.with_suffix(".mark"))}
+    for name, faults in (("expected", {}), ("two", {"kill": kill})):
+        job = make_job(small_corpus, tmp_path / name, student, processes=2, **faults)
+        if faults:
+            assert nursery.run(job)[1] == -signal.SIGKILL
+        nursery.finish({**job, "resume": bool(faults)})
+    assert_same_end(out, tmp_path / "expected")
 
 
 def read_step(path: Path) -> int:

@@ -102,6 +102,44 @@ def test_depth_is_an_argument(sharing: str) -> None:
         deep(**inputs, depth=0)
 
 
+@pytest.mark.parametrize("sharing", ["all", "attention", "ffn", "none"])
+def test_one_run_shows_the_states_of_every_depth(sharing: str) -> None:
+    model = make_model(sharing=sharing)
+    inputs = small_inputs(model.config)
+    with torch.inference_mode():
+        passes = [*model.encoder.passes(**inputs)]
+        assert len(passes) == model.config.num_layers
+        for depth, states in enumerate(passes, start=1):
+            torch.testing.assert_close(states, model.encoder(**inputs, depth=depth), atol=1e-6, rtol=0)
+        assert len([*model.encoder.passes(**inputs, depth=2)]) == 2
+    for depth in (0, 9):
+        with pytest.raises(RequestError, match="depth must be between 1 and"):
+            next(model.encoder.passes(**inputs, depth=depth))
+
+
+def test_blocks_within_a_layer_are_passes_of_their_own() -> None:
+    model = make_model(sharing="groups", num_inner_layers=2, num_layers=3)
+    inputs = small_inputs(model.config)
+    with torch.inference_mode():
+        passes = [*model.encoder.passes(**inputs, depth=4)]
+        assert len(passes) == 8
+        for depth in (1, 2, 3, 4):
+            expected = model.encoder(**inputs, depth=depth)
+            torch.testing.assert_close(passes[2 * depth - 1], expected, atol=1e-6, rtol=0)
+
+
+def test_passes_of_packed_rows_are_those_of_each_sequence() -> None:
+    model = make_model()
+    first, second = [2, 9, 8, 3], [2, 40, 41, 42, 3]
+    numbers = torch.tensor([[1] * 4 + [2] * 5 + [0]])
+    with torch.inference_mode():
+        packed = [*model.encoder.passes(torch.tensor([[*first, *second, 0]]), sequence_ids=numbers)]
+        alone = [[*model.encoder.passes(torch.tensor([ids]))] for ids in (first, second)]
+    for depth, states in enumerate(packed):
+        torch.testing.assert_close(states[:, :4], alone[0][depth], atol=1e-5, rtol=0)
+        torch.testing.assert_close(states[:, 4:9], alone[1][depth], atol=1e-5, rtol=0)
+
+
 def test_restarting_positions() -> None:
     ids = torch.tensor([[1, 1, 2, 2, 2, 0], [1, 2, 3, 3, 0, 0]])
     assert restarting_positions(ids).tolist() == [[0, 1, 0, 1, 2, 0], [0, 0, 0, 1, 0, 1]]

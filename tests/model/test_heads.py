@@ -64,6 +64,38 @@ def test_answer_mask_restricts_spans() -> None:
     assert output.end_logits.argmax(-1).ge(4).all()
 
 
+@pytest.mark.parametrize("normalize", [False, True])
+def test_packed_vectors_are_those_of_each_text_alone(normalize: bool) -> None:
+    model = Model(small_config(embedding_normalize=normalize), "sentence-embedding").eval()
+    texts = [[2, 9, 8, 3], [2, 40, 41, 42, 3], [2, 3], [2, *range(10, 18), 3]]
+    rows = [[texts[0], texts[1], texts[2]], [texts[3]]]
+    ids = torch.zeros(2, 12, dtype=torch.long)
+    numbers = torch.zeros_like(ids)
+    for row, members in enumerate(rows):
+        tokens = [(token, number) for number, text in enumerate(members, start=1) for token in text]
+        ids[row, : len(tokens)] = torch.tensor([token for token, _ in tokens])
+        numbers[row, : len(tokens)] = torch.tensor([number for _, number in tokens])
+    starts = torch.tensor([[0, 4, 9, -1], [0, -1, -1, -1]])
+    with torch.inference_mode():
+        packed = model(ids, sequence_ids=numbers, sequence_starts=starts).embedding
+        assert packed.shape == (2, 4, 24)  # as many as the starts have room for
+        assert not packed[starts < 0].any()
+        for found, text in zip(packed[starts >= 0], texts, strict=True):
+            torch.testing.assert_close(found, model(torch.tensor([text])).embedding[0], atol=1e-5, rtol=0)
+        without = model(ids, sequence_ids=numbers).embedding
+        torch.testing.assert_close(without, packed[:, :3], atol=0, rtol=0)
+    assert packed.isfinite().all()
+
+
+def test_gradients_of_packed_vectors_stay_in_their_text() -> None:
+    head = Model(small_config(), "sentence-embedding").heads["embedding"]
+    states = torch.randn(1, 6, 24, requires_grad=True)
+    head.embed_packed(states, torch.tensor([[1, 1, 2, 2, 2, 0]]), 3)[0, 1].sum().backward()  # type: ignore[operator]
+    assert states.grad is not None
+    assert states.grad[0].ne(0).any(1).tolist() == [False, False, True, True, True, False]
+    torch.testing.assert_close(states.grad[0, 2:5], torch.full((3, 24), 1 / 3))
+
+
 @pytest.mark.parametrize("head", ["pretraining", "masked-lm"])
 def test_word_scores_use_the_word_table(head: str) -> None:
     config = small_config()

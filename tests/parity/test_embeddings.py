@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from litebert.config import ModelConfig
-from litebert.errors import FolderError, RequestError
+from litebert.errors import FolderError
 from litebert.model.hf.folder_config import MODULES
 from litebert.model.model import Model
 from litebert.text.tokenizer import Tokenizer
@@ -55,12 +55,6 @@ def test_the_head_averages_real_tokens() -> None:
     expected = torch.nn.functional.normalize(output.embedding, dim=-1)
     torch.testing.assert_close(unit(**inputs).embedding, expected, atol=1e-6, rtol=0)
     assert not model(inputs["input_ids"], torch.zeros_like(inputs["input_ids"])).embedding.any()
-
-
-def test_packed_rows_are_refused() -> None:
-    model = make_model(small_config())
-    with pytest.raises(RequestError, match="one text per row"):
-        model(torch.tensor([[2, 9, 3, 2, 8, 3]]), sequence_ids=torch.tensor([[1, 1, 1, 2, 2, 2]]))
 
 
 @pytest.mark.parametrize("name", CONFIGS)

@@ -21,7 +21,7 @@ from litebert.corpus.corpus import Corpus
 from litebert.corpus.stream import StreamConfig
 from litebert.pretraining.config import PretrainConfig
 from litebert.pretraining.job import pretrain
-from litebert.training.config import TrainConfig
+from litebert.training.config import RunConfig, TrainConfig
 from litebert.training.job import RunResult
 from litebert.training.optim import OptimConfig
 from litebert.training.state import CheckpointStore, TrainingState
@@ -65,7 +65,7 @@ def tiny_run(
     )
 
 
-def make_job(corpus: Corpus, out: Path, config: PretrainConfig, **faults: Any) -> dict[str, Any]:
+def make_job(corpus: Corpus, out: Path, config: RunConfig, **faults: Any) -> dict[str, Any]:
     """A job as `tests.faults.run_pretraining` reads it."""
     described = {"corpus": str(corpus.folder), "out": str(out), "config": config.model_dump(mode="json")}
     return {**described, "log": str(out.with_name(f"{out.name}.log")), **faults}

@@ -54,7 +54,13 @@ def shares(model: Model, words: str) -> list[float]:
     return [share_looking_at(model, OFFSETS[head], head, words) for head in heads]
 
 
-SHAPES: list[dict[str, int | str]] = [{}, {"sharing": "none"}, {"embedding_size": 256}, {"num_heads": 2}]
+SHAPES: list[dict[str, int | str]] = [
+    {},
+    {"sharing": "none"},
+    {"embedding_size": 256},
+    {"num_heads": 2},
+    {"num_heads": 3, "head_size": 64},
+]
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from litebert.config import ModelConfig
 from litebert.errors import FolderError, RequestError
 from litebert.tasks.config import FinetuneConfig, configure, measure_volume, read_saved_task
 from litebert.tasks.finetune import open_encoder
@@ -64,7 +65,7 @@ def test_presets_and_folders_without_a_task(small_encoder: Path, tmp_path: Path)
 
 
 def test_a_recipe_is_taken_as_it_is() -> None:
-    config = configure(OFFICIAL["rte"], 2490, small_config(max_positions=512), "folder", seed=7)
+    config = configure(OFFICIAL["rte"], 2490, ModelConfig(), "folder", seed=7)
     train = config.train
     assert (train.steps, train.batch_size, train.seed, train.seconds) == (800, 32, 7, None)
     assert (train.optim.optimizer, train.optim.lr, train.optim.warmup) == ("adamw", 3e-5, 200 / 800)
@@ -81,9 +82,19 @@ def test_a_recipe_is_taken_as_it_is() -> None:
     assert squad.head == "answerable-question-answering"
 
 
+def test_small_encoders_have_a_recipe_of_their_own() -> None:
+    shape = small_config(hidden_size=384, num_heads=12, max_positions=512)
+    config = configure(OFFICIAL["rte"], 2490, shape, "folder")
+    assert (config.train.steps, config.train.batch_size, config.train.optim.lr) == (234, 32, 2e-4)
+    assert (config.model.hidden_dropout, config.max_length) == (0.0, 512)
+    squad = configure(OFFICIAL["squad1"], 9, shape, None)
+    assert squad.windows is not None
+    assert squad.windows.max_length == 384
+
+
 def test_wishes_go_before_the_recipe() -> None:
     def steps(**wishes: Any) -> int | None:
-        return configure(OFFICIAL["cola"], 100, small_config(max_positions=512), None, **wishes).train.steps
+        return configure(OFFICIAL["cola"], 100, ModelConfig(), None, **wishes).train.steps
 
     assert steps() == 5336
     assert steps(epochs=2.0) == 14  # seven batches of sixteen in an epoch

@@ -2,6 +2,7 @@
 
 import re
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -105,3 +106,14 @@ def test_it_is_a_source_like_any_other() -> None:
     document = next(iter(reader))
     assert document.location.startswith("builtin:documentation, topic ")
     assert reader.bytes_total is None
+
+
+def test_python_alone_leaves_packages_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    roots: list[Path] = []
+    monkeypatch.setattr(documentation, "_python_files", lambda root: roots.append(root) or iter(()))
+    assert all(location.startswith("topic ") for location, _ in documentation.documents(python_alone=True))
+    assert roots == [Path(sysconfig.get_paths()["stdlib"])]
+    list(documentation.documents())
+    assert len(roots) > 2
+    document = next(iter(Reader(find_sources(["builtin:python"]))))
+    assert document.location.startswith("builtin:python, topic ")

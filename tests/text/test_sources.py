@@ -244,7 +244,7 @@ def test_names_that_cannot_be_read(tmp_path: Path) -> None:
         ([f"{tmp_path}/nothing/x"], "check its name"),
         ([f"{tmp_path}/*.parquet"], "nothing matches"),
         ([], "nothing to read"),
-        (["builtin:poems"], "builtin:documentation"),
+        (["builtin:poems"], "builtin:documentation and builtin:python"),
         (["hf:"], "hf:NAME"),
         (["a\0b"], "cannot be read"),
     ]:

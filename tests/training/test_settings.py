@@ -42,6 +42,7 @@ def test_files_of_before_are_read_by_the_names_of_today(tmp_path: Path) -> None:
     ("assignment", "message"),
     [
         ("lr", "write NAME=VALUE, not 'lr'"),
+        ("train.optim.lrr=3", "there is no setting train.optim.lrr: did you mean train.optim.lr?"),
         ("train.optim.speed=3", "there is no setting train.optim.speed"),
         ("train.optim.lr=fast", "train.optim.lr"),
         ("train.steps=null", "either a number of steps or a time"),

@@ -8,6 +8,7 @@ import typer
 
 from litebert.cli import answers as answers
 from litebert.cli import compare as compare
+from litebert.cli import compress as compress
 from litebert.cli import corpus as corpus
 from litebert.cli import distill as distill
 from litebert.cli import finetune as finetune

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from litebert.cli.app import app
-from litebert.cli.options import Json, print_json, takes, validated
+from litebert.cli.options import EncoderName, Json, print_json, takes, validated
 from litebert.cli.task_data import TaskOrFile, layout, reading, show_data, split_reading, splits, tuning
+from litebert.hub import DEFAULT_ENCODER
 
 if TYPE_CHECKING:
     from litebert.tasks.task import Dataset
@@ -23,7 +24,7 @@ __all__ = ["compare"]
 @takes(splits, reading, layout, tuning)
 def compare(
     task: TaskOrFile,
-    model: Annotated[str, typer.Option("--model", "-m", help="The encoder: a run, a model folder or a hub name.")],
+    model: EncoderName = DEFAULT_ENCODER,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="A folder for the runs, table and page.")] = None,
     split: Annotated[str | None, typer.Option(help="Measure on this split; dev, or test for your own data.")] = None,
     rungs: Annotated[

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from litebert.cli.app import app
-from litebert.cli.options import ConfigFile, Json, Set, print_json, takes
+from litebert.cli.options import ConfigFile, EncoderName, Json, Set, print_json, takes
 from litebert.cli.progress import is_main_process, showing_run
 from litebert.cli.task_data import TaskOrFile, layout, reading, show_data, split_reading, splits, tuning
 from litebert.errors import RequestError
+from litebert.hub import DEFAULT_ENCODER
 
 if TYPE_CHECKING:
     from litebert.api import FinetuneResult
@@ -28,7 +29,7 @@ __all__ = ["finetune"]
 @takes(splits, reading, layout, tuning)
 def finetune(
     task: TaskOrFile,
-    model: Annotated[str, typer.Option("--model", "-m", help="The encoder: a run, a model folder or a hub name.")],
+    model: EncoderName = DEFAULT_ENCODER,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="The folder of the run; TASK-run if not given.")
     ] = None,

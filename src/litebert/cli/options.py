@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Columns",
     "ConfigFile",
+    "EncoderName",
     "Json",
     "Set",
     "SkipBad",
@@ -34,6 +35,14 @@ _OPTIONS = {"max_sentences": "sentences", "symbols": "symbol", "do_lower_case": 
 
 TokenizerName = Annotated[
     str, typer.Option("--tokenizer", "-t", help="A folder, a hub name, or a spiece.model, tokenizer.json or vocab.txt.")
+]
+EncoderName = Annotated[
+    str,
+    typer.Option(
+        "--model",
+        "-m",
+        help="The encoder: a run, a model folder or a hub name; the one that comes with litebert if not given.",
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
 Sources = Annotated[

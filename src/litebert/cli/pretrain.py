@@ -202,7 +202,7 @@ def _conclude(result: "RunResult", corpus: Path, pairs: str, as_json: bool) -> N
 @app.command(epilog="Example:  litebert report my-run")
 def report(
     folder: Annotated[
-        Path, typer.Argument(help="A run of pretraining or fine-tuning, finished or not.", metavar="RUN")
+        Path, typer.Argument(help="A run of pretraining, distillation or fine-tuning, finished or not.", metavar="RUN")
     ],
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="The page to write; RUN/report.html if not given.")

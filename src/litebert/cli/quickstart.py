@@ -1,4 +1,4 @@
-"""`litebert quickstart`: the whole way on the documentation of this machine, command by command."""
+"""`litebert quickstart`: what one can do with litebert in minutes, on the documentation of this machine."""
 
 import os
 import shlex
@@ -19,12 +19,19 @@ from litebert.folders import lock_folder, remove_abandoned
 
 __all__ = ["example_task", "quickstart"]
 
-_QUESTIONS = (
+_GAPS = (
     "this function [MASK] a list of all files in the directory.",
     "if the argument is not given, the [MASK] value is used.",
     "see the [MASK] page for more information.",
 )
-_CONTENTS = ("tokenizer", "corpus", "run", "libraries", "compared")
+_QUESTIONS = (
+    "how do I unpack an archive?",
+    "make my program wait until another thread is done",
+    "which numbers are the same in both lists?",
+)
+_RUNGS = "majority,bag-of-words,tf-idf,word2vec,n-gram,pretrained encoder"
+_PASSAGES = 20_000  # to search: Python's documentation has fewer
+_CONTENTS = ("search.html", "libraries", "compared", "tokenizer", "corpus", "run")
 _DOCUMENTATION = "Read the English documentation on this machine, and learn a vocabulary from it."
 _MARK = ".litebert-quickstart"
 
@@ -33,20 +40,30 @@ _MARK = ".litebert-quickstart"
 def quickstart(
     sources: Sources = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder for all that is made.")] = Path("quickstart"),
-    budget: Annotated[str, typer.Option(help="How long to pretrain.")] = "4m",
+    budget: Annotated[str, typer.Option(help="How long to pretrain.")] = "3m",
     vocab_size: Annotated[int, typer.Option(help="Pieces of the vocabulary.")] = 8000,
-    tune: Annotated[str, typer.Option(help="How long to fine-tune, with and without pretraining.")] = "45s",
+    tune: Annotated[str, typer.Option(help="How long to fine-tune the encoder that comes with litebert.")] = "90s",
 ) -> None:
-    """From nothing to a trained encoder: text, tokenizer, corpus, check, pretraining, questions, a task, reports."""
+    """What a small encoder can do: search by meaning, a task of your own; then one from nothing but raw text."""
     from litebert.quantities import parse_duration
 
     for given in (budget, tune):
         parse_duration(given)  # a wrong one is better said now
     held = _take_folder(out)
     begun = time.monotonic()
-    tokenizer, corpus, run, libraries, compared = (str(out / name) for name in _CONTENTS)
+    page, libraries, compared, tokenizer, corpus, run = (str(out / name) for name in _CONTENTS)
     text = sources or ["builtin:documentation"]
-    _do("Read the text, and learn a vocabulary from it." if sources else _DOCUMENTATION)
+    _do("First: what the encoder that comes with litebert can do. Search your text by meaning.")
+    also = [word for question in _QUESTIONS[1:] for word in ("--also", question)]
+    how = ("--depth", "1", "--top", "3", "--most", str(_PASSAGES), "--page", page)
+    _run("search", *(sources or ["builtin:python"]), _QUESTIONS[0], *also, *how)
+    if not sources:
+        _do("Write a task: which library does a paragraph of documentation belong to?")
+        _run("example-task", "--out", libraries)
+        _do("Fine-tune the encoder for it, and see what simpler means get.")
+        files = ("--dev", f"{libraries}/dev.jsonl", "--test", f"{libraries}/test.jsonl")
+        _run("compare", f"{libraries}/train.jsonl", *files, "--budget", tune, "--rungs", _RUNGS, "--out", compared)
+    _do("Second: an encoder from raw text alone. " + ("Learn a vocabulary." if sources else _DOCUMENTATION))
     _run("tokenizer", "train", *text, "--vocab-size", str(vocab_size), "--out", tokenizer)
     _do("Turn the text into shards of ids.")
     _run("prepare", *text, "--tokenizer", tokenizer, "--out", corpus, "--held-out", "0.02")
@@ -55,13 +72,7 @@ def quickstart(
     _do(f"Pretrain a small ALBERT for {budget}.")
     _run("pretrain", corpus, "--model", "albert-mini", "--budget", budget, "--out", run)
     _do("Ask it for missing words.")
-    _run("fill-mask", f"{run}/model", *_QUESTIONS, "--top", "3")
-    if not sources:
-        _do("Write a task: which library does a paragraph of documentation belong to?")
-        _run("example-task", "--out", libraries)
-        _do("Fine-tune the encoder for it, and see what simpler means and random weights get.")
-        files = ("--dev", f"{libraries}/dev.jsonl", "--test", f"{libraries}/test.jsonl")
-        _run("compare", f"{libraries}/train.jsonl", *files, "--model", run, "--budget", tune, "--out", compared)
+    _run("fill-mask", f"{run}/model", *_GAPS, "--top", "3")
     _conclude(out, bool(sources), time.monotonic() - begun)
     os.close(held)
 
@@ -78,7 +89,10 @@ def _take_folder(out: Path) -> int:
     if earlier:
         typer.echo(f"removing what an earlier quickstart left in {out}: {', '.join(earlier)}", err=True)
     for name in earlier:
-        shutil.rmtree(out / name, ignore_errors=True)
+        if (out / name).is_dir():
+            shutil.rmtree(out / name, ignore_errors=True)
+        else:
+            (out / name).unlink()
     return held
 
 
@@ -107,14 +121,14 @@ def _run(*words: str) -> None:
 def _conclude(out: Path, own_text: bool, seconds: float) -> None:
     from litebert.quantities import format_duration
 
-    run = out / "run"
     _do(f"Done in {format_duration(seconds)}.")
-    pages = f"{run}/report.html" if own_text else f"{run}/report.html and {out}/compared/compare.html"
-    typer.echo(f"Look at {pages} in a browser. The model is {run}/model; transformers opens it, too.\n")
-    typer.echo("Three commands to go on with:")
-    typer.echo(f"  litebert pretrain {out}/corpus --budget 30m --out longer-run")
-    typer.echo("  litebert tokenizer train YOUR-TEXT/ --out my-tokenizer    # then prepare, lint, pretrain as above")
-    typer.echo(f"  litebert finetune YOUR-TABLE.csv --text COLUMN --label COLUMN --model {run}")
+    pages = ["search.html", *([] if own_text else ["compared/compare.html"]), "run/report.html"]
+    typer.echo(f"Look at these pages in a browser: {', '.join(str(out / page) for page in pages)}.\n")
+    typer.echo("Commands to go on with:")
+    typer.echo('  litebert search YOUR-FILES/ "your question"')
+    typer.echo("  litebert finetune YOUR-TABLE.csv --text COLUMN --label COLUMN")
+    typer.echo("  litebert distill A-BERT YOUR-TEXT/ --out my-encoder          # a BERT of your own made small")
+    typer.echo(f"  litebert pretrain {out}/corpus --budget 30m --out longer-run   # or from raw text, for longer")
 
 
 @app.command("example-task", epilog="Example:  litebert example-task --out libraries")

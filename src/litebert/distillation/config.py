@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from litebert.config import Head, ModelConfig
 from litebert.corpus.stream import StreamConfig
-from litebert.model.sharing import max_depth
+from litebert.model.sharing import block_counts, max_depth
 from litebert.training.config import RunConfig, Stage, TrainConfig
 from litebert.training.optim import OptimConfig
 
@@ -14,11 +14,11 @@ __all__ = ["DistillConfig", "LossWeights", "distill_run", "shape_student"]
 
 Weight = Annotated[float, Field(ge=0, le=1000, allow_inf_nan=False)]
 
-STUDENT_EMBEDDING = 128
+STUDENT_EMBEDDING, STUDENT_BLOCKS = 64, 2
 LENGTH, LONG_LENGTH = 64, 256
-_TOKENS = 2048  # of a step
+_TOKENS = 1024  # of a step
 _SHORT_UNTIL = 0.85  # of the run: then texts grow to several sentences
-_FEW_PASSES_UNTIL = 0.3  # of the run: then all depths are drawn
+_FEW_PASSES_UNTIL = 0.25  # of the run: then all depths are drawn
 
 
 class LossWeights(BaseModel):
@@ -45,6 +45,8 @@ class DistillConfig(RunConfig):
     dimensions: tuple[Annotated[int, Field(ge=1)], ...] = ()
     """The first so many numbers of a vector shall work alone."""
     weights: LossWeights = LossWeights()
+    variants: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """This share of the rows comes twice in a step, once with words left out: texts that are nearly alike."""
     begin_from: str | None = None
     """A model folder whose weights the student begins with, instead of its teacher's."""
     held_out_rows: Annotated[int, Field(ge=1)] = 128
@@ -77,19 +79,31 @@ class DistillConfig(RunConfig):
         return tuple(depth for depth in self.depths if depth <= limit) or (limit,)
 
 
-def shape_student(teacher: ModelConfig, embedding_size: int = STUDENT_EMBEDDING) -> ModelConfig:
-    """The teacher as an ALBERT: a smaller word table, one layer for all.
+def shape_student(
+    teacher: ModelConfig, embedding_size: int = STUDENT_EMBEDDING, num_blocks: int = STUDENT_BLOCKS
+) -> ModelConfig:
+    """The teacher as an ALBERT: a smaller word table, and a few blocks that run again and again until it is as deep.
+
+    Two blocks with a narrow table learn more than one block with a wider table, at the same size (docs/LOG.md).
 
     >>> student = shape_student(ModelConfig(family="bert", sharing="none", embedding_size=768, activation="gelu"))
-    >>> student.family, student.embedding_size, student.sharing, student.num_layers
-    ('albert', 128, 'all', 12)
+    >>> student.family, student.embedding_size, student.num_inner_layers, student.num_layers
+    ('albert', 64, 2, 6)
     """
+    depth = teacher.num_layers * teacher.num_inner_layers
+    most = min(num_blocks, *block_counts(teacher))  # no more than the teacher has
+    num_blocks = next(count for count in range(most, 0, -1) if depth % count == 0)
+    sharing = (
+        {"sharing": "groups", "num_inner_layers": num_blocks}
+        if num_blocks > 1
+        else {"sharing": "all", "num_inner_layers": 1}
+    )
     return teacher.updated(
         family="albert",
         embedding_size=min(embedding_size, teacher.embedding_size),
-        sharing="all",
+        num_layers=depth // num_blocks,
         num_groups=1,
-        num_inner_layers=1,
+        **sharing,
         project_square_embeddings=False,
         hidden_dropout=0.0,
         attention_dropout=0.0,
@@ -117,7 +131,7 @@ def distill_run(
     longer = max(length, min(LONG_LENGTH, student.embedding_max_length or LONG_LENGTH, student.max_positions))
     rows = batch_size or max(1, _TOKENS // length)
     depths = tuple(sorted(set(depths))) or default_depths(student)
-    shallow = max([depth for depth in depths if depth <= 2], default=depths[0])
+    shallow = max([depth for depth in depths if depth * student.num_inner_layers <= 2], default=depths[0])
     return DistillConfig(
         teacher=teacher,
         model=student,
@@ -133,12 +147,13 @@ def distill_run(
                 Stage(until=_SHORT_UNTIL),
                 Stage(length=longer, batch_size=max(1, rows * length // longer)),
             ),
-            optim=OptimConfig(optimizer="adamw", lr=1e-3, beta2=0.98, warmup=0.05),
+            optim=OptimConfig(optimizer="adamw", lr=1.5e-3, beta2=0.98, warmup=0.05),
             evaluations=20 if seconds is None else min(20, max(4, round(seconds / 60))),
         ),
     )
 
 
 def default_depths(student: ModelConfig) -> tuple[int, ...]:
-    """All depths up to the student's own where its layers are shared, else its own alone."""
-    return tuple(range(1, student.num_layers + 1)) if student.sharing == "all" else (student.num_layers,)
+    """All depths up to the student's own where every pass runs the same blocks, else its own alone."""
+    repeats = student.sharing == "all" or (student.sharing == "groups" and student.num_groups == 1)
+    return tuple(range(1, student.num_layers + 1)) if repeats else (student.num_layers,)

@@ -34,12 +34,14 @@ from litebert.pretraining.job import read_steps, stage_stream
 from litebert.text.tokenizer import Tokenizer
 from litebert.training.distributed import World
 from litebert.training.job import OnMessage, OnStep, RunResult
+from litebert.training.loop import mix_seed
 from litebert.training.run import train
 from litebert.training.state import TrainingState
 
-__all__ = ["Distillation", "RatedPairs", "distill"]
+__all__ = ["Distillation", "RatedPairs", "distill", "leave_words_out"]
 
 _ROWS = 32  # of held-out text that run together
+_LEFT_OUT = 0.15  # of the tokens of a variant
 _SAMPLE_ROWS = 512  # of text, to which the start is fitted
 _WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin")
 
@@ -51,6 +53,8 @@ class RatedPairs:
     first: list[str]
     second: list[str]
     scores: list[float]
+    source: str = ""
+    """Where they come from, for the record."""
 
 
 def distill(
@@ -90,6 +94,9 @@ class Distillation:
 
     def __init__(self, corpus: Corpus, config: DistillConfig, rated: RatedPairs | None = None) -> None:
         self.corpus, self.config, self.rated = corpus, config, rated
+        self.depth_varies = (
+            len({depth for stage in range(len(config.train.stages)) for depth in config.depths_at(stage)}) > 1
+        )
         self.folder = resolve(config.teacher)
         self.tokenizer = Tokenizer.from_pretrained(self.folder)
         self.same_tokenizer = hash_tokenizer(self.tokenizer) == corpus.manifest["tokenizer"]["sha256"]
@@ -103,6 +110,13 @@ class Distillation:
         if not self.parts:
             raise RequestError("nothing is taught: give some part of the loss a weight above 0")
         self.losses = tuple(f"{name}_loss" for name in self.parts)
+        longest = max(stage.length or config.stream.length for stage in config.train.stages)
+        if self.same_tokenizer and longest > self.teacher_config.max_positions:
+            most = self.teacher_config.max_positions
+            raise RequestError(
+                f"rows of {longest} tokens are too long for a teacher that reads {most}: "
+                f"add --set model.max_positions={most}"
+            )
 
     # --- before the first step ------------------------------------------------------------------------------------
 
@@ -114,7 +128,9 @@ class Distillation:
                 "name": self.config.teacher,
                 "parameters": count_encoder_parameters(self.teacher_config),
                 "sha256": self.data["teacher"],
+                "model": self.teacher_config.model_dump(mode="json"),
             },
+            "rated": None if self.rated is None else {"source": self.rated.source, "pairs": len(self.rated.scores)},
             "corpus": {
                 "folder": str(self.corpus.folder),
                 "train_tokens": self.corpus.num_tokens(TRAIN),
@@ -140,7 +156,8 @@ class Distillation:
         self.held_out_vectors = torch.cat([vectors for _, vectors in targets]).cpu()
         states = [states for states, _ in targets if states is not None]
         self.variance = float(torch.cat(states).var()) if states else 1.0
-        self.rated_batches = [] if self.rated is None else self._encode_rated(self.rated)
+        self.rated_batches = [] if self.rated is None else self._encode_rated(self.rated, self.corpus.tokenizer)
+        self.teacher_sts = None if self.rated is None else self._rate_teacher(self.rated)
 
     def _make_student(self, teacher: Model, on_message: OnMessage) -> Model:
         """A student that begins with its teacher's weights, or with those of a folder; the same for the same seed."""
@@ -148,7 +165,8 @@ class Distillation:
         torch.manual_seed(config.train.seed)
         if config.begin_from is not None:
             model = Model.from_pretrained(config.begin_from, config.head)
-            if model.config.updated(embedding_normalize=True) != config.model.updated(embedding_normalize=True):
+            as_student: dict[str, Any] = {"embedding_normalize": True, "labels": (), "problem_type": None}
+            if model.config.updated(**as_student) != config.model.updated(**as_student):
                 raise RequestError(f"{config.begin_from} has another shape than the student: leave out what changes it")
             student = Model(config.model, config.head)
             student.load_state_dict(model.state_dict())
@@ -165,10 +183,22 @@ class Distillation:
         begin_from_teacher(student, teacher, sample, words)
         return student
 
-    def _encode_rated(self, rated: RatedPairs) -> list[tuple[Batch, list[int]]]:
+    @torch.no_grad()
+    def _rate_teacher(self, rated: RatedPairs) -> float:
+        """How the teacher's own vectors do on rated pairs."""
+        vectors, order = [], []
+        for batch, numbers in self._encode_rated(rated, self.tokenizer):
+            output: ModelOutput = self.teacher(**batch.to(self.world.device).inputs())
+            assert output.embedding is not None
+            vectors.append(output.embedding.float().cpu())
+            order += numbers
+        return _measure_rated(torch.cat(vectors), order, rated.scores)
+
+    def _encode_rated(self, rated: RatedPairs, tokenizer: Tokenizer) -> list[tuple[Batch, list[int]]]:
         """The texts of rated pairs in batches of like length, with their numbers: first texts, then second ones."""
         limit = self.config.model.embedding_max_length or self.config.model.max_positions
-        encoded = self.corpus.tokenizer.encode([*rated.first, *rated.second], max_length=limit)
+        limit = min(limit, self.teacher_config.max_positions)  # both read the same part of a long text
+        encoded = tokenizer.encode([*rated.first, *rated.second], max_length=limit)
         lengths = encoded.attention_mask.sum(1)
         order = np.argsort(lengths, kind="stable")
         batches = []
@@ -187,7 +217,21 @@ class Distillation:
     def steps(self, stage: int, cursor: list[int] | None) -> Iterator[tuple[list[Batch], list[int]]]:
         """This process's rows of each step, as micro-batches."""
         stream = stage_stream(self.config.stream, self.config.train, stage)
-        return read_steps(self.corpus, stream, self.config.train, stage, cursor, self.world)
+        steps = read_steps(self.corpus, stream, self.config.train, stage, cursor, self.world)
+        if not self.config.variants:
+            return steps
+        return ((self._add_variants(batches, after), after) for batches, after in steps)
+
+    def _add_variants(self, batches: list[Batch], cursor: list[int]) -> list[Batch]:
+        """Micro-batches with some of their rows once more, where words are left out; the same at the same cursor."""
+        generator = torch.Generator().manual_seed(mix_seed(self.config.train.seed, self.world.rank, *cursor))
+        tokenizer = self.corpus.tokenizer
+        found = []
+        for batch in batches:
+            some = max(1, round(self.config.variants * len(batch.input_ids)))
+            variants = leave_words_out(batch, some, {tokenizer.cls_id, tokenizer.sep_id}, tokenizer.pad_id, generator)
+            found.append(_join(batch, variants))
+        return found
 
     def count(self, batch: Batch) -> list[int]:
         """Tokens for the states, texts for the rest."""
@@ -198,7 +242,7 @@ class Distillation:
     def measure(self, model: nn.Module, batch: Batch, totals: Sequence[float], stage: int) -> list[Tensor]:
         """How far the student is from its teacher, at a depth that is drawn."""
         depths = self.config.depths_at(stage)
-        depth = depths[int(torch.randint(len(depths), ()))]  # the loop seeds every step
+        depth = depths[torch.initial_seed() % len(depths)]  # the loop seeds every step: the same for its micro-batches
         wanted_states, wanted = self._teach(batch)
         output: ModelOutput = model(**_inputs(batch), depth=depth)
         assert output.last_hidden_state is not None
@@ -281,6 +325,8 @@ class Distillation:
             if self.rated is not None:
                 metrics["sts"] = _measure_rated(rated[depth], order, self.rated.scores)
             found |= metrics if is_deepest else {f"{name}_depth_{depth}": metrics[name] for name in metrics}
+        if self.teacher_sts is not None:
+            found["teacher_sts"] = self.teacher_sts
         return found, []
 
     @torch.no_grad()
@@ -305,12 +351,13 @@ class Distillation:
         """The last states at each depth."""
         depths, encoder = self.config.depths, self.model.encoder
         inputs = {name: tensor for name, tensor in _inputs(batch).items() if name != "sequence_starts"}
-        if self.config.model.sharing == "groups":
+        shape = self.config.model
+        if shape.sharing == "groups" and shape.num_groups > 1:  # a deeper run does not begin like a shallower one
             yield from ((depth, encoder(**inputs, depth=depth)) for depth in depths)
             return
         for number, states in enumerate(encoder.passes(**inputs, depth=max(depths)), start=1):
-            if number in depths:
-                yield number, states
+            if number % shape.num_inner_layers == 0 and number // shape.num_inner_layers in depths:
+                yield number // shape.num_inner_layers, states
 
     def _compare(self, vectors: Tensor, dimensions: Sequence[int]) -> dict[str, float]:
         """Agreement with the teacher on held-out text, of whole vectors and of their first parts."""
@@ -366,6 +413,8 @@ class Distillation:
             cost = forward_flops(self.config.model, self.config.stream.length, depth=depth) / full
             values = [f"{metrics.get(name + suffix, math.nan):.3f}" for name in shown]
             lines.append(f"| {depth} | {cost:.0%} | {' | '.join(values)} |")
+        if "teacher_sts" in metrics:
+            lines += [f"| the teacher | 100% |{' 1.000 |' * (len(shown) - 1)} {metrics['teacher_sts']:.3f} |"]
         return [*lines, "", "Agreement: correlation of the cosines between texts that training never saw."]
 
     def _tabulate_parts(self, metrics: dict[str, float]) -> list[str]:
@@ -384,6 +433,37 @@ class Distillation:
         return [*lines, f"| {self.config.model.hidden_size} | {metrics['agreement']:.3f} |"]
 
 
+def leave_words_out(batch: Batch, num_rows: int, kept: set[int], pad_id: int, generator: torch.Generator) -> Batch:
+    """The first rows of a packed batch without some of their tokens; what is left moves together.
+
+    >>> batch = Batch(torch.tensor([[2, 7, 8, 9, 3, 0]]), sequence_ids=torch.tensor([[1, 1, 1, 1, 1, 0]]),
+    ...               sequence_starts=torch.tensor([[0]]))
+    >>> leave_words_out(batch, 1, {2, 3}, 0, torch.Generator().manual_seed(4)).input_ids.tolist()
+    [[2, 7, 9, 3, 0, 0]]
+    """
+    assert batch.sequence_ids is not None
+    assert batch.sequence_starts is not None
+    ids, sequence_ids, starts = (it[:num_rows] for it in (batch.input_ids, batch.sequence_ids, batch.sequence_starts))
+    stays = torch.rand(ids.shape, generator=generator) >= _LEFT_OUT
+    stays |= torch.isin(ids, torch.tensor(sorted(kept)))
+    stays &= sequence_ids > 0
+    order = (~stays).int().argsort(dim=1, stable=True)
+    is_there = stays.gather(1, order)
+    position = stays.cumsum(1).gather(1, starts.clamp(min=0)) - 1  # the first token of a text always stays
+    return Batch(
+        input_ids=ids.gather(1, order).masked_fill(~is_there, pad_id),
+        sequence_ids=sequence_ids.gather(1, order).masked_fill(~is_there, 0),
+        sequence_starts=position.masked_fill(starts < 0, -1),
+    )
+
+
+def _join(batch: Batch, other: Batch) -> Batch:
+    """The rows of two packed batches of one segment each, one below the other."""
+    names = ("input_ids", "sequence_ids", "sequence_starts")
+    joined = {name: torch.cat([getattr(batch, name), getattr(other, name)]) for name in names}
+    return Batch(**joined)
+
+
 def _inputs(batch: Batch) -> dict[str, Tensor]:
     """What a model takes of a packed batch in which nothing is masked."""
     return {name: tensor for name, tensor in batch.inputs().items() if name != "masked_positions"}
@@ -397,9 +477,10 @@ def _vectors(output: ModelOutput, batch: Batch) -> Tensor:
 
 
 def _cosines(vectors: Tensor) -> Tensor:
-    """(texts, H) → (texts, texts)."""
-    normed = F.normalize(vectors, dim=-1)
-    return normed @ normed.T
+    """(texts, H) → (texts, texts), with all digits."""
+    with torch.autocast(vectors.device.type, enabled=False):
+        normed = F.normalize(vectors.float(), dim=-1)
+        return normed @ normed.T
 
 
 def _measure_rated(vectors: Tensor, order: list[int], scores: list[float]) -> float:

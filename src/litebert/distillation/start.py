@@ -5,6 +5,7 @@ all. The table is cut down by a singular value decomposition, the map is fitted 
 embeddings give, and a layer is copied from the teacher. What does not fit stays as it was drawn.
 """
 
+from collections.abc import Mapping
 from typing import Literal
 
 import torch
@@ -29,10 +30,10 @@ def begin_from_teacher(student: Model, teacher: Model, sample: Tensor, words: Te
     vocabulary, if that is another one.
     """
     old, new = teacher.encoder, student.encoder
-    table = old.embeddings.words.weight if words is None else words
-    if _same_shapes(old.embeddings, new.embeddings):
-        new.embeddings.load_state_dict(old.embeddings.state_dict())
-        new.embeddings.words.weight.copy_(table)
+    table = _fit_rows(old.embeddings.words.weight if words is None else words, new.config.vocab_size)
+    embeddings = {**old.embeddings.state_dict(), "words.weight": table}
+    if _shapes(embeddings) == _shapes(new.embeddings.state_dict()):
+        new.embeddings.load_state_dict(embeddings)
     elif new.config.hidden_size == old.config.hidden_size and new.config.projects_embeddings:
         factorize_embeddings(new.embeddings, old.embeddings, table, sample, words is None)
     copy_layers(new, old)
@@ -88,8 +89,7 @@ def _embed(embeddings: Embeddings, words: Tensor) -> Tensor:
 def copy_layers(student: Encoder, teacher: Encoder, choice: LayerChoice = "spread") -> None:
     """Give each block of the student the weights of a teacher's layer, or the mean of those that it stands for.
 
-    `spread`: from the middle of the teacher for one block, from its first to its last layer for several. Blocks of
-    other sizes stay as they are.
+    `spread`: from the middle of the layers that it stands for. Blocks of other sizes stay as they are.
     """
     for name in ("attention", "feed_forward"):
         old, new = getattr(teacher, name), getattr(student, name)
@@ -105,17 +105,25 @@ def copy_layers(student: Encoder, teacher: Encoder, choice: LayerChoice = "sprea
 
 
 def _spread(number: int, count: int, num_layers: int) -> int:
-    """The layer that one of several blocks takes.
+    """The layer that one of several blocks takes: the middle of those that it stands for.
 
     >>> [_spread(number, 3, 6) for number in range(3)], _spread(0, 1, 6)
-    ([0, 2, 5], 2)
+    ([0, 2, 4], 2)
     """
-    return (num_layers - 1) // 2 if count == 1 else round(number * (num_layers - 1) / (count - 1))
+    return max(0, ((2 * number + 1) * num_layers - count) // (2 * count))
+
+
+def _fit_rows(table: Tensor, count: int) -> Tensor:
+    """A word table with so many rows; those beyond the pieces of the tokenizer are never read."""
+    return torch.cat([table[:count], table.mean(0).expand(max(0, count - len(table)), -1)])
 
 
 def _same_shapes(old: nn.Module, new: nn.Module) -> bool:
-    shapes = [{name: tensor.shape for name, tensor in module.state_dict().items()} for module in (old, new)]
-    return shapes[0] == shapes[1]
+    return _shapes(old.state_dict()) == _shapes(new.state_dict())
+
+
+def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, torch.Size]:
+    return {name: tensor.shape for name, tensor in tensors.items()}
 
 
 @torch.no_grad()

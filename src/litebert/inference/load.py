@@ -4,13 +4,14 @@ reviews = litebert.load("reviews-run")          # a run, a model folder, an ense
 reviews.classify("what a film").label           # a text gives one answer, a list gives a list
 reviews.predict(["what a film", "boring"])      # whatever the model was fine-tuned for
 litebert.load("my-run").embed(texts)            # vectors, from any model
+litebert.load().search("a question", texts)     # with the encoder that comes with litebert
 """
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from litebert.errors import FolderError, RequestError
 from litebert.folders import locate_model, read_json
-from litebert.hub import resolve
+from litebert.hub import DEFAULT_ENCODER, resolve
 from litebert.model.model import Model
 from litebert.presets import PRESETS
 from litebert.tasks.config import TASK_FILE, SavedTask, read_saved_task
@@ -253,12 +254,19 @@ class Pipeline:
 
     # --- what every model can do -----------------------------------------------------------------------------------
 
-    @overload
-    def embed(self, texts: str) -> Vectors: ...
-    @overload
-    def embed(self, texts: Iterable[str]) -> Vectors: ...
-    def embed(self, texts: str | Iterable[str]) -> Vectors:
-        """The vector of each text, the mean of its tokens' last states: (hidden,) for one, (texts, hidden) for many."""
+    def embed(
+        self,
+        texts: str | Iterable[str],
+        *,
+        depth: int | None = None,
+        dimensions: int | None = None,
+        on_progress: OnProgress = _ignore,
+    ) -> Vectors:
+        """The vector of each text, the mean of its tokens' last states: (hidden,) for one, (texts, hidden) for many.
+
+        `depth` runs another number of passes; fewer are faster. `dimensions` gives the first numbers of each vector
+        alone, at its length. An encoder's card says what it was trained for.
+        """
         is_one = isinstance(texts, str)
         if not isinstance(texts, Iterable):
             raise RequestError(f"{texts!r} is no text: give a text or a list of texts")
@@ -266,6 +274,9 @@ class Pipeline:
         if not all(isinstance(text, str) for text in listed):
             raise RequestError("a list of texts holds something that is no text: give texts alone")
         model, tokenizer = self.model, self.tokenizer
+        size = model.config.hidden_size
+        if dimensions is not None and not 1 <= dimensions <= size:
+            raise RequestError(f"a vector of this model has {size} numbers: ask for 1 to {size}, not {dimensions}")
         limit = model.config.embedding_max_length or model.config.max_positions
         limit = self.members[0].saved.max_length if self.members[0].saved else min(limit, model.config.max_positions)
         ids = encode_texts(tokenizer, listed)
@@ -274,33 +285,43 @@ class Pipeline:
         features = Features(tokens, ends, splits, np.arange(len(listed)))
         vectors = np.zeros((len(listed), model.config.hidden_size), np.float32)
         device = next(model.parameters()).device
+        done = 0
         with torch.inference_mode():
             for group in part_by_length(features.lengths(), _BATCH_TOKENS):
                 batch = features.collate(group, model.config.pad_token_id).to(device)
                 assert batch.attention_mask is not None
                 if model.head == "sentence-embedding":
-                    found = model(**batch.inputs()).embedding
+                    found = model(**batch.inputs(), depth=depth).embedding
                 else:
-                    hidden = model.encoder(batch.input_ids, batch.attention_mask, batch.token_type_ids)
+                    hidden = model.encoder(batch.input_ids, batch.attention_mask, batch.token_type_ids, depth=depth)
                     weights = batch.attention_mask[:, :, None].to(hidden.dtype)
                     found = (hidden * weights).sum(1) / weights.sum(1)
                 vectors[group] = found.float().cpu().numpy()
+                done += len(group)
+                on_progress(done)
+        if dimensions is not None and dimensions < size:
+            vectors = _cut_vectors(vectors, dimensions)
         return vectors[0] if is_one else vectors
 
-    def similarity(self, texts: str | Iterable[str], others: str | Iterable[str]) -> Any:
-        """Cosines of vectors: a number for two texts, a row or column for one and many, a matrix for many and many."""
-        first, second = (self.embed(one) for one in (texts, others))
-        left, right = (one / np.maximum(np.linalg.norm(one, axis=-1, keepdims=True), 1e-12) for one in (first, second))
-        cosines = left @ right.T
+    def similarity(self, texts: str | Iterable[str], others: str | Iterable[str], **how: Any) -> Any:
+        """Cosines of vectors: a number for two texts, a row or column for one and many, a matrix for many and many.
+
+        `how` is what `embed` takes beside texts.
+        """
+        cosines = _normalize(self.embed(texts, **how)) @ _normalize(self.embed(others, **how)).T
         return float(cosines) if np.ndim(cosines) == 0 else cosines
 
-    def search(self, query: str | Sequence[str], texts: Sequence[str], top: int = 5) -> Any:
-        """The texts that are most alike to the query: index and cosine, the best first; a list for each of several."""
-        if not isinstance(query, str):
-            return [self.search(one, texts, top) for one in query]
-        cosines = np.asarray(self.similarity(query, list(texts)))
-        best = np.argsort(-cosines, kind="stable")[:top]
-        return [(int(index), float(cosines[index])) for index in best]
+    def search(self, query: str | Sequence[str], texts: Sequence[str], top: int = 5, **how: Any) -> Any:
+        """The texts that are most alike to the query: index and cosine, the best first; a list for each of several.
+
+        `how` is what `embed` takes beside texts. The texts are embedded once, however many queries there are.
+        """
+        queries = [query] if isinstance(query, str) else list(query)
+        cosines = np.asarray(self.similarity(queries, list(texts), **how))
+        found = [
+            [(int(index), float(row[index])) for index in np.argsort(-row, kind="stable")[:top]] for row in cosines
+        ]
+        return found[0] if isinstance(query, str) else found
 
     def fill_mask(self, texts: str | Iterable[str], top: int = 5) -> Any:
         """The likeliest tokens for each mask of a text, the first mask first."""
@@ -325,6 +346,19 @@ class Pipeline:
         ]
 
 
+def _normalize(vectors: Vectors) -> Vectors:
+    """Vectors of length 1; zeros stay zeros."""
+    normed: Vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
+    return normed
+
+
+def _cut_vectors(vectors: Vectors, dimensions: int) -> Vectors:
+    """The first numbers of each vector, which keeps the length that it had."""
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    cut: Vectors = _normalize(vectors[:, :dimensions]) * lengths
+    return cut
+
+
 def _warn_of_cut(count: int, limit: int) -> None:
     if count:
         texts = "1 text was" if count == 1 else f"{count:,} texts were"
@@ -332,8 +366,8 @@ def _warn_of_cut(count: int, limit: int) -> None:
         warnings.warn(message, TruncationWarning, stacklevel=4)
 
 
-def load(name: str | Path, revision: str | None = None) -> Pipeline:
-    """Open a run, a model folder, an ensemble or a hub name for use on text."""
+def load(name: str | Path = DEFAULT_ENCODER, revision: str | None = None) -> Pipeline:
+    """Open a run, a model folder, an ensemble or a hub name for use on text; the encoder of litebert's own if none."""
     folder = Path(name)
     if not (folder / ENSEMBLE).is_file():
         member = Member.open(name, revision)

@@ -33,11 +33,11 @@ def count_encoder_parameters(config: ModelConfig) -> int:
     >>> count_encoder_parameters(ModelConfig())
     11683584
     """
-    e, h, f = config.embedding_size, config.hidden_size, config.intermediate_size
+    e, h, f, a = config.embedding_size, config.hidden_size, config.intermediate_size, config.attention_size
     embeddings = (config.vocab_size + config.max_positions + config.num_token_types) * e + 2 * e
     projection = e * h + h if config.projects_embeddings else 0
     num_attention, num_feed_forward = block_counts(config)
-    attention = 4 * (h * h + h) + 2 * h
+    attention = 3 * (h * a + a) + a * h + h + 2 * h
     feed_forward = h * f + f + f * h + h + 2 * h
     pooler = h * h + h
     return embeddings + projection + num_attention * attention + num_feed_forward * feed_forward + pooler
@@ -60,7 +60,7 @@ def checkpoint_bytes(config: ModelConfig) -> int:
     # transformers' ALBERT has a projection even where E = H, so that the file holds an identity.
     h = config.hidden_size
     identity = h * h + h if config.family == "albert" and not config.projects_embeddings else 0
-    written = identity if config.sharing in ("all", "none", "groups") else 0
+    written = identity if config.sharing in ("all", "none", "groups") and config.head_size is None else 0
     return FLOAT_BYTES * (count_pretraining_parameters(config) + written)
 
 
@@ -70,9 +70,9 @@ def forward_flops(config: ModelConfig, length: int, kept: int | None = None, dep
     `kept` is the number of positions per sequence that the last layer works for (all, if None); `depth` is the number
     of layers that run (the model's own, if None).
     """
-    h, f = config.hidden_size, config.intermediate_size
-    per_query = 4 * h * h + 4 * h * f + 4 * length * h  # query and output maps, feed-forward, attention scores and sums
-    per_token = 4 * h * h  # key and value maps
+    h, f, a = config.hidden_size, config.intermediate_size, config.attention_size
+    per_query = 4 * h * a + 4 * h * f + 4 * length * a  # query and output maps, feed-forward, attention scores and sums
+    per_token = 4 * h * a  # key and value maps
     num_passes = len(layer_plan(config, depth))
     queries = num_passes if kept is None else num_passes - 1 + kept / length
     projection = 2 * config.embedding_size * h if config.projects_embeddings else 0
@@ -125,7 +125,7 @@ def _peak_activations(config: ModelConfig, batch: int, length: int, recompute: b
     num_passes = len(layer_plan(config))
     kept = predicted + batch  # rows of the last layer
     full = tokens * _kept_per_token(config, length)
-    last = kept * _kept_per_token(config, length) + 2 * tokens * config.hidden_size
+    last = kept * _kept_per_token(config, length) + 2 * tokens * config.attention_size
     inputs = tokens * config.hidden_size
     before_last = (num_passes - 1) * (inputs if recompute else full)
     embeddings = 3 * tokens * config.embedding_size + inputs
@@ -138,9 +138,9 @@ def _peak_activations(config: ModelConfig, batch: int, length: int, recompute: b
 
 def _kept_per_token(config: ModelConfig, length: int) -> int:
     """Numbers that one layer keeps of each token for its backward pass."""
-    h, f, scores = config.hidden_size, config.intermediate_size, config.num_heads * length
+    h, f, a, scores = config.hidden_size, config.intermediate_size, config.attention_size, config.num_heads * length
     dense = length <= LONGEST_DENSE_ATTENTION
     if config.hidden_dropout or config.attention_dropout:  # plain autograd: activation, masks and sums as well
-        return 12 * h + 2 * f + 3 * scores
+        return 8 * h + 4 * a + 2 * f + 3 * scores
     # Input, query, key and value, attended states, two sums and the state between; the raised state.
-    return 8 * h + f + (scores if dense else h)
+    return 4 * h + 4 * a + f + (scores if dense else a)

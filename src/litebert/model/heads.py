@@ -101,8 +101,9 @@ class SentenceEmbeddingHead(nn.Module):
     def embed_packed(self, hidden: Tensor, sequence_ids: Tensor, num_sequences: int) -> Tensor:
         """Vectors of the sequences that share rows, (batch, k, H); zeros where a row holds fewer than k."""
         numbers = torch.arange(1, num_sequences + 1, device=sequence_ids.device)
-        mask = (sequence_ids[:, None, :] == numbers[:, None]).to(hidden.dtype)  # (batch, k, tokens)
-        return self._finish(mask @ hidden, mask.sum(dim=2, keepdim=True))
+        mask = (sequence_ids[:, None, :] == numbers[:, None]).float()  # (batch, k, tokens)
+        with torch.autocast(hidden.device.type, enabled=False):  # a mean wants all its digits
+            return self._finish(mask @ hidden.float(), mask.sum(dim=2, keepdim=True))
 
     def _finish(self, total: Tensor, counts: Tensor) -> Tensor:
         mean = total / counts.clamp(min=1e-9)  # a row of padding alone gives zeros

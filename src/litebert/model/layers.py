@@ -139,8 +139,8 @@ class SelfAttention(nn.Module):
         self.num_heads = config.num_heads
         self.attention_dropout = config.attention_dropout
         self.hidden_dropout = config.hidden_dropout
-        self.qkv = nn.Linear(config.hidden_size, 3 * config.hidden_size)
-        self.output = nn.Linear(config.hidden_size, config.hidden_size)
+        self.qkv = nn.Linear(config.hidden_size, 3 * config.attention_size)
+        self.output = nn.Linear(config.attention_size, config.hidden_size)
         self.norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
 
     def forward(self, hidden: Tensor, bias: Tensor | None, keep: Tensor | None = None) -> Tensor:
@@ -152,7 +152,7 @@ class SelfAttention(nn.Module):
             residual = hidden
             query, key, value = self.qkv(hidden).chunk(3, dim=-1)
         else:
-            size = hidden.shape[2]
+            size = self.output.in_features
             residual = gather_positions(hidden, keep)
             query = F.linear(residual, self.qkv.weight[:size], self.qkv.bias[:size])
             key, value = F.linear(hidden, self.qkv.weight[size:], self.qkv.bias[size:]).chunk(2, dim=-1)
@@ -162,12 +162,12 @@ class SelfAttention(nn.Module):
             self._split(value),
             attn_mask=bias,
             dropout_p=self.attention_dropout if self.training else 0.0,
-        )  # (batch, heads, tokens or k, H / heads)
+        )  # (batch, heads, tokens or k, size of a head)
         attended = self.output(attended.transpose(1, 2).flatten(2))  # (batch, tokens or k, H)
         return self.norm(residual + F.dropout(attended, self.hidden_dropout, self.training))  # type: ignore[no-any-return]
 
     def _split(self, states: Tensor) -> Tensor:
-        """(batch, tokens, H) → (batch, heads, tokens, H / heads), as a view."""
+        """(batch, tokens, heads · size) → (batch, heads, tokens, size), as a view."""
         return states.view(*states.shape[:2], self.num_heads, -1).transpose(1, 2)
 
 

@@ -219,14 +219,21 @@ class Model(nn.Module):
     """Tensors that the opened folder did not have and that were drawn afresh."""
 
     def save_pretrained(
-        self, folder: str | Path, tokenizer: "Tokenizer | None" = None, *, expand_sharing: bool = False
+        self,
+        folder: str | Path,
+        tokenizer: "Tokenizer | None" = None,
+        *,
+        expand_sharing: bool = False,
+        half: bool = False,
     ) -> Path:
         """Write a folder that transformers opens: config, weights, model card, manifest, and the tokenizer if given.
 
         Sharing that transformers cannot express (attention alone, feed-forward alone) is saved in our own form, unless
-        `expand_sharing` writes every layer out in full: larger, and no longer tied together when trained there.
+        `expand_sharing` writes every layer out in full: larger, and no longer tied together when trained there. `half`
+        stores the weights as fp16.
         """
-        return write_folder(Path(folder), self.config, self.head, self.state_dict(), tokenizer, expand_sharing)
+        tensors = self.state_dict()
+        return write_folder(Path(folder), self.config, self.head, tensors, tokenizer, expand_sharing, half=half)
 
 
 def _first(hidden: Tensor, starts: Tensor | None) -> Tensor:

@@ -56,8 +56,8 @@ def _sine_table(num_positions: int, waves: Tensor, like: Tensor) -> Tensor:
 
 def _look_at_neighbours(block: SelfAttention, inward: Tensor, waves: Tensor) -> None:
     """Let the first heads ask for the position beside them: their query turns every wave on by some positions."""
-    hidden_size = inward.shape[0]
-    size = hidden_size // block.num_heads
+    attention_size = block.output.in_features
+    size = attention_size // block.num_heads
     used = min(size // 2, len(waves))  # the fastest waves tell neighbours apart
     scale = math.sqrt(_PEAK * math.sqrt(size) / used)
     for head, offset in enumerate(_OFFSETS[: block.num_heads]):
@@ -68,5 +68,5 @@ def _look_at_neighbours(block: SelfAttention, inward: Tensor, waves: Tensor) -> 
             key[pair, pair] = torch.eye(2)
             query[pair, pair] = torch.tensor([[cosine, sine], [-sine, cosine]])
         rows = slice(head * size, (head + 1) * size)
-        block.qkv.weight[:hidden_size][rows] = scale * query @ inward.T
-        block.qkv.weight[hidden_size : 2 * hidden_size][rows] = scale * key @ inward.T
+        block.qkv.weight[:attention_size][rows] = scale * query @ inward.T
+        block.qkv.weight[attention_size : 2 * attention_size][rows] = scale * key @ inward.T

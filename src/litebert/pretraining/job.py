@@ -73,6 +73,7 @@ class Pretraining:
     def __init__(self, corpus: Corpus, config: PretrainConfig) -> None:
         self.corpus, self.config = corpus, config
         self.data = {"corpus": hash_file(corpus.folder / MANIFEST)}
+        self.depth_varies = any(stage.depth is not None for stage in config.train.stages)
         self.has_pairs = config.stream.pairs != "none"
         self.losses: tuple[str, ...] = ("mlm_loss", "sop_loss") if self.has_pairs else ("mlm_loss",)
 

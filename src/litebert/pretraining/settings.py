@@ -15,6 +15,7 @@ from litebert.training.config import describe_differences
 from litebert.training.run_folder import RunFolder
 from litebert.training.settings import (
     HOW,
+    RUN_OPTIONS,
     SettingsSource,
     apply_settings,
     layer_settings,
@@ -24,9 +25,10 @@ from litebert.training.settings import (
     seconds_of,
 )
 
-__all__ = ["DEFAULT_BUDGET", "DEFAULT_MODEL", "choose_pretraining", "resume_pretraining"]
+__all__ = ["DEFAULT_BUDGET", "DEFAULT_MODEL", "PRETRAIN_OPTIONS", "choose_pretraining", "resume_pretraining"]
 
 DEFAULT_MODEL, DEFAULT_BUDGET = "albert-mini", "30m"
+PRETRAIN_OPTIONS = (*RUN_OPTIONS, "model", "recipe")
 _OF_THE_MODEL = ("model", "begin_from", "head_start")
 
 

@@ -1,10 +1,11 @@
-"""Charts as SVG that stands inside a page: of pretraining, of fine-tuning, of predictions, of a comparison.
+"""Charts as SVG that stands inside a page: of the three kinds of runs, of predictions, of a comparison.
 
 Only this module knows matplotlib. What it draws takes the colour of the text around it, so that it can be read on light
 and on dark paper, and is the same to the byte whenever it is drawn of the same numbers. A few points are drawn as they
 are; many that scatter are smoothed, and a few of many that lie far out are cut off.
 """
 
+import colorsys
 import contextlib
 import html
 import io
@@ -18,13 +19,13 @@ from typing import Any, NamedTuple
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, PercentFormatter
 
 from litebert.quantities import format_count
 from litebert.reports.page import Chart
 from litebert.tasks.sections import Calibration, Histogram, Scatter, format_metric
 
-__all__ = ["Bar", "draw_comparison", "draw_finetuning", "draw_part", "draw_pretraining"]
+__all__ = ["Bar", "draw_comparison", "draw_distillation", "draw_finetuning", "draw_part", "draw_pretraining"]
 
 Row = Mapping[str, float]
 Points = list[tuple[float, float]]
@@ -53,6 +54,7 @@ _FEW = 40  # points that are drawn one by one
 _MOST_POINTS = 2000
 _MOST_STAGES = 24
 _MOST_BARS = 60
+_MOST_DEPTHS = 8  # lines that can be told apart
 _NUM_BINS = 30
 _LONGEST_NAME = 28
 _GUESSERS = {"unigram": "top token", "ngram": "n-gram"}
@@ -96,9 +98,7 @@ def draw_pretraining(
         charts = [
             _draw_pretraining_loss(steps, evaluations),
             *(_draw_accuracy(steps, evaluations, name, *rest, clock) for name, rest in accuracies.items()),
-            _draw_steps(steps, "learning_rate", "Learning rate", lambda rate, _: f"{rate:.3g}", clock),
-            _draw_steps(steps, "tokens_per_second", "Tokens per second", lambda rate, _: format_count(rate), clock),
-            _draw_steps(steps, "hardware_share", "Share of the hardware's rate", _format_share, clock),
+            *_draw_pace(steps, clock),
         ]
     return [chart for chart in charts if chart is not None]
 
@@ -174,6 +174,15 @@ def _plot_held_out(axes: Axes, full: Points, staged: Points, name: str = "") -> 
         _plot_points(axes, full, _ORANGE, f"{name} at full depth".strip() if staged else name)
 
 
+def _draw_pace(steps: Sequence[Row], clock: _Clock) -> list[Chart | None]:
+    """How fast a run learns and works."""
+    return [
+        _draw_steps(steps, "learning_rate", "Learning rate", lambda rate, _: f"{rate:.3g}", clock),
+        _draw_steps(steps, "tokens_per_second", "Tokens per second", lambda rate, _: format_count(rate), clock),
+        _draw_steps(steps, "hardware_share", "Share of the hardware's rate", _format_share, clock),
+    ]
+
+
 def _draw_steps(
     steps: Sequence[Row], key: str, title: str, form: Callable[[float, int | None], str], clock: _Clock
 ) -> Chart | None:
@@ -219,6 +228,118 @@ def _mark_stages(axes: Axes, steps: Sequence[Row], across: str, unit: float = 1.
     return "Upright lines: a new stage, with its depth × length."
 
 
+# Distillation.
+
+
+def draw_distillation(
+    steps: Sequence[Row], evaluations: Sequence[Row], depths: Mapping[str, str], losses: Mapping[str, str]
+) -> list[Chart]:
+    """Draw whatever the rows have numbers for.
+
+    `depths` are names of depths with what their metrics end in, the deepest last; `losses` are names of the parts of
+    the loss with their metrics.
+    """
+    evaluations = _thin(evaluations)
+    clock = _choose_clock([*steps[-1:], *evaluations[-1:]])
+    correlations = {
+        "agreement": ("Agreement with the teacher", "Correlation of cosines between held-out texts, by passes."),
+        "sts": ("Similarity of rated pairs", "Correlation of cosines with what people said, by passes."),
+    }
+    with _drawing():
+        charts = [
+            *(_draw_depths(steps, evaluations, key, *rest, depths, clock) for key, rest in correlations.items()),
+            _draw_loss_parts(steps, losses, clock),
+            *_draw_pace(steps, clock),
+        ]
+    return [chart for chart in charts if chart is not None]
+
+
+def _draw_depths(
+    steps: Sequence[Row],
+    evaluations: Sequence[Row],
+    metric: str,
+    title: str,
+    caption: str,
+    depths: Mapping[str, str],
+    clock: _Clock,
+) -> Chart | None:
+    """A held-out metric over time, with a line for each depth; of very many depths, some."""
+    lines = {name: _take_points(evaluations, "seconds", metric + end, clock.seconds) for name, end in depths.items()}
+    lines = {name: points for name, points in lines.items() if any(map(_is_known, points))}
+    if not lines:
+        return None
+    if not any(map(_has_curve, lines.values())):
+        return _excuse_chart(title, "evaluations")
+    names = list(lines)
+    if len(names) > _MOST_DEPTHS:
+        names = [names[round(index * (len(names) - 1) / (_MOST_DEPTHS - 1))] for index in range(_MOST_DEPTHS)]
+        caption += " Not all depths are drawn."
+    figure, axes = _begin_chart()
+    for name, color in zip(names, _spread_colors(len(names)), strict=True):
+        _plot_points(axes, lines[name], color, name)
+    _limit_metric(axes, [value for name in names for _, value in filter(_is_known, lines[name])])
+    stages = _mark_stages(axes, steps, "seconds", clock.seconds)
+    if len(names) > 1:
+        _list_lines(axes, "passes")
+    axes.set_xlabel(f"{clock.name} of training")
+    axes.set_ylabel("correlation")
+    return _finish_chart(figure, title, f"{caption} {stages}".strip())
+
+
+def _draw_loss_parts(steps: Sequence[Row], losses: Mapping[str, str], clock: _Clock) -> Chart | None:
+    """The parts of the training loss over time and, if there are several, their sum."""
+    lines = {name: _take_points(steps, "seconds", key, clock.seconds) for name, key in losses.items()}
+    lines = {name: points for name, points in lines.items() if any(map(_is_known, points))}
+    colors = _spread_colors(len(lines))
+    total = _take_points(steps, "seconds", "loss", clock.seconds)
+    if len(lines) != 1 and any(map(_is_known, total)):
+        lines, colors = {**lines, "all": total}, [*colors, _INK]
+    if not lines:
+        return None
+    title = "Training loss"
+    if not any(map(_has_curve, lines.values())):
+        return _excuse_chart(title, "steps")
+    figure, axes = _begin_chart()
+    is_smoothed = [
+        _plot_steps(axes, points, name, color) for (name, points), color in zip(lines.items(), colors, strict=True)
+    ]
+    values = [value for points in lines.values() for _, value in filter(_is_known, points)]
+    _limit_values(axes, values, from_zero=True)
+    if min(values) > 0:
+        _use_decades(axes, min(values))
+    stages = _mark_stages(axes, steps, "seconds", clock.seconds)
+    _list_lines(axes)
+    axes.set_xlabel(f"{clock.name} of training")
+    axes.set_ylabel("loss, as it is weighted")
+    return _finish_chart(figure, title, " ".join(filter(None, [_SMOOTHED if any(is_smoothed) else "", stages])))
+
+
+def _use_decades(axes: Axes, least: float) -> None:
+    """Give equal ratios equal heights, down to the least value: small parts of a loss can be read beside large ones."""
+    high = axes.get_ylim()[1]
+    low = max(0.8 * least, high / 1e5)
+    axes.set_yscale("log")
+    axes.set_ylim(low, high)
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 2000 * low else (1,)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def _list_lines(axes: Axes, title: str = "") -> None:
+    """Name the lines beside the axes, where none can run through a name; the last one, which lies on top, first."""
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), title=title or None, reverse=True)
+
+
+def _spread_colors(count: int) -> list[str]:
+    """Mid-tones in order, from blue by red to orange; one alone is orange."""
+    hues = [(27 - 172 * (count - 1 - index) / max(1, count - 1)) / 360 % 1 for index in range(count)]
+    return [_name_color(*colorsys.hls_to_rgb(hue, 0.58, 0.72)) for hue in hues]
+
+
+def _name_color(*shares: float) -> str:
+    return "#" + "".join(f"{round(255 * share):02x}" for share in shares)
+
+
 # Fine-tuning.
 
 
@@ -259,10 +380,7 @@ def _draw_metric(evaluations: Sequence[Row], metric: str, levels: Mapping[str, f
         return _excuse_chart(title, "evaluations")
     figure, axes = _begin_chart()
     _plot_points(axes, points, _ORANGE)
-    values = [value for _, value in filter(_is_known, points)] + list(levels.values())
-    low, high = min(values), max(values)
-    margin = 0.08 * (high - low) or 0.05 * abs(high) or 0.05
-    axes.set_ylim(low - margin, high + margin)
+    _limit_metric(axes, [value for _, value in filter(_is_known, points)] + list(levels.values()))
     _mark_levels(axes, levels, lambda value: format_metric(metric, value))
     axes.set_xlabel("steps")
     axes.set_ylabel(_shorten(metric))
@@ -439,14 +557,14 @@ def _plot_points(axes: Axes, points: Points, color: str, label: str = "") -> Non
     axes.plot(*_split(points), color=color, label=label, marker=marker, markersize=3.5, clip_on=marker == "")
 
 
-def _plot_steps(axes: Axes, points: Points, label: str = "") -> bool:
+def _plot_steps(axes: Axes, points: Points, label: str = "", color: str = _BLUE) -> bool:
     """Draw points that scatter as a thin line, and a smoothed one upon it; a few as they are. Whether it smoothed."""
     if len(points) <= _FEW:
-        _plot_points(axes, points, _BLUE, label)
+        _plot_points(axes, points, color, label)
         return False
     across, values = _split(points)
-    axes.plot(across, values, color=_BLUE, alpha=0.35, linewidth=0.7)
-    axes.plot(across, _smooth(values), color=_BLUE, label=label)
+    axes.plot(across, values, color=color, alpha=0.35, linewidth=0.7)
+    axes.plot(across, _smooth(values), color=color, label=label)
     return True
 
 
@@ -468,6 +586,13 @@ def _limit_values(axes: Axes, values: list[float], from_zero: bool) -> None:
     low = min(0.0, known[0]) if from_zero else known[0]
     margin = 0.05 * (high - low) or 0.05 * abs(high) or 1.0
     axes.set_ylim(low if from_zero else low - margin, high + margin)
+
+
+def _limit_metric(axes: Axes, values: list[float]) -> None:
+    """Show all values of a metric, with a little room around them."""
+    low, high = min(values), max(values)
+    margin = 0.08 * (high - low) or 0.05 * abs(high) or 0.05
+    axes.set_ylim(low - margin, high + margin)
 
 
 def _mark_levels(axes: Axes, levels: Mapping[str, float], form: Callable[[float], str]) -> None:

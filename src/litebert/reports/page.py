@@ -8,6 +8,8 @@ written whole or not at all.
 import contextlib
 import functools
 import itertools
+import math
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +24,8 @@ from litebert.training.run_folder import Run
 if TYPE_CHECKING:
     import jinja2
 
+Row = dict[str, float]
+
 __all__ = [
     "Card",
     "Chart",
@@ -29,9 +33,13 @@ __all__ = [
     "Events",
     "Progress",
     "SectionView",
+    "average_lately",
+    "describe_corpus",
     "describe_shape",
     "importing_charts",
     "list_dicts",
+    "make_resume_command",
+    "make_run_cards",
     "render",
     "show",
     "view_details",
@@ -180,6 +188,42 @@ def describe_shape(run: Run) -> str:
     sizes = finite_numbers(run.about | model)
     family = str(model.get("family", "encoder")).upper()
     return ", ".join([family, *(f"{sizes[key]:,} {name}" for key, name in _SIZES.items() if key in sizes)])
+
+
+def describe_corpus(run: Run) -> str:
+    """How much text a run learns from, without a full stop; nothing if that is not known."""
+    tokens = finite_numbers(run.part("corpus")).get("train_tokens")
+    return f"a corpus of {format_count(tokens)} tokens" if tokens else ""
+
+
+def make_run_cards(run: Run) -> list[Card]:
+    """How fast a run is, how much it has read, and how long it took; a figure that is not known is a dash."""
+    tokens, corpus = run.last.get("tokens", 0), finite_numbers(run.part("corpus")).get("train_tokens")
+    epochs = f"{tokens / corpus:.2f} epochs of {format_count(corpus)}" if corpus else ""
+    lately = show(average_lately(run), "tokens_per_second")
+    return [
+        Card("Tokens per second", show(run.last, "speed"), [f"lately {lately}"]),
+        Card("Of the hardware's rate", show(_average(run.steps), "hardware_share", "{:.1%}"), ["on average"]),
+        Card("Tokens seen", format_count(tokens), [epochs]),
+        Card("Time", format_duration(run.last.get("seconds", 0)), [f"{show(run.last, 'step')} steps"]),
+    ]
+
+
+def average_lately(run: Run) -> Row:
+    """Averages over the last twentieth of the recorded steps."""
+    return _average(run.steps[-max(1, len(run.steps) // 20) :])
+
+
+def _average(rows: list[Row]) -> Row:
+    known = {key: [row[key] for row in rows if key in row] for key in set().union(*rows)}
+    return {key: math.fsum(values) / len(values) for key, values in known.items()}
+
+
+def make_resume_command(run: Run, *command: str) -> str | None:
+    """The `litebert` command that goes on with a run; none if it is finished."""
+    if run.state == "finished":
+        return None
+    return shlex.join(["litebert", *command, "--out", str(run.folder), "--resume"])
 
 
 def view_progress(run: Run) -> Progress:

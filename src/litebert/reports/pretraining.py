@@ -1,19 +1,22 @@
 """The page of a pretraining run, made of what the run left in its folder, also while it goes on or after it was killed.
 
-`write_report` writes the page of any run: that of a fine-tuning run is made by `litebert.reports.finetuning`.
+`write_report` writes the page of any run: those of other kinds are made by `litebert.reports.finetuning` and
+`litebert.reports.distillation`.
 """
 
-import math
-import shlex
 from pathlib import Path
 from typing import Any
 
-from litebert.quantities import finite_numbers, format_count, format_duration
+from litebert.quantities import finite_numbers, format_duration
 from litebert.reports.page import (
     Card,
+    average_lately,
+    describe_corpus,
     describe_shape,
     importing_charts,
     list_dicts,
+    make_resume_command,
+    make_run_cards,
     render,
     show,
     view_details,
@@ -35,16 +38,22 @@ _GUESSERS = {"unigram": "always the most frequent token", "ngram": "n-gram guess
 
 def read_run(folder: Path) -> Run:
     """Read the folder of a pretraining run, finished or not."""
-    return run_folder.read_run(folder, "pretraining", "litebert pretrain", "litebert finetune")
+    return run_folder.read_run(folder, "pretraining", "litebert pretrain", "litebert distill", "litebert finetune")
 
 
 def write_report(folder: Path, out: Path | None = None, samples: bool = True) -> Path:
     """Write the report of a run, whole or not at all, and say where: `report.html` in its folder, unless told."""
-    if run_folder.read_kind(folder) == "fine-tuning":
+    kind = run_folder.read_kind(folder)
+    if kind == "fine-tuning":
         from litebert.reports.finetuning import write_run_report
 
         return write_run_report(folder, out)
-    content = render_report(read_run(folder), samples)
+    if kind == "distillation":
+        from litebert.reports import distillation
+
+        content = distillation.render_report(distillation.read_run(folder))
+    else:
+        content = render_report(read_run(folder), samples)
     return write_page(RunFolder(folder).report if out is None else out, content)
 
 
@@ -59,54 +68,36 @@ def _view(run: Run, samples: bool) -> dict[str, Any]:
         from litebert.reports.charts import draw_pretraining
 
     task = "Next-sentence" if run.part("config", "stream").get("pairs") == "nsp" else "Sentence-order"
-    tokens = finite_numbers(run.part("corpus")).get("train_tokens")
-    corpus = f"; a corpus of {format_count(tokens)} tokens" if tokens else ""
     baselines = finite_numbers(run.part("baselines"))
     return {
         "title": f"Pretraining run {name_run(run.folder)}".strip(),
-        "summary": f"{describe_shape(run)}{corpus}.",
+        "summary": [f"{'; '.join(filter(None, [describe_shape(run), describe_corpus(run)]))}."],
         "progress": view_progress(run),
         "cards": _make_cards(run, task, baselines) if run.last else [],
         "charts": draw_pretraining(run.steps, run.evaluations, baselines, task) if run.last else [],
         "samples": _tabulate_samples(run) if samples and run.last else None,
         "events": view_events(run),
-        "command": None if run.state == "finished" else _make_command(run),
+        "command": make_resume_command(run, "pretrain", str(run.part("corpus").get("folder", "CORPUS"))),
         "details": view_details(run, "Machine, versions, corpus"),
     }
 
 
-def _make_command(run: Run) -> str:
-    """The command that goes on with a run."""
-    corpus = str(run.part("corpus").get("folder", "CORPUS"))
-    return shlex.join(["litebert", "pretrain", corpus, "--out", str(run.folder), "--resume"])
-
-
 def _make_cards(run: Run, task: str, baselines: Row) -> list[Card]:
     """The figures that matter, each with what to compare it with."""
-    last, lately = (run.evaluations or [{}])[-1], _average(run.steps[-max(1, len(run.steps) // 20) :])
+    last = (run.evaluations or [{}])[-1]
     best = max(run.evaluations, key=lambda row: row.get("mlm_accuracy", -1), default=Row())
     notes = [f"best {show(best, 'mlm_accuracy', _SHARE)} after {format_duration(best.get('seconds', 0))}"]
     if last.get("stage_mlm_accuracy", last.get("mlm_accuracy")) != last.get("mlm_accuracy"):
         notes.append(f"{show(last, 'stage_mlm_accuracy', _SHARE)} at the depth of its stage")
     notes += [f"{name} {show(baselines, key, _SHARE)}" for key, name in _GUESSERS.items() if key in baselines]
-    tokens, corpus = run.last.get("tokens", 0), finite_numbers(run.part("corpus")).get("train_tokens")
-    epochs = f"{tokens / corpus:.2f} epochs of {format_count(corpus)}" if corpus else ""
     cards = [
         Card("Masked-LM accuracy", show(last, "mlm_accuracy", _SHARE), notes),
         Card(f"{task} accuracy", show(last, "sop_accuracy", _SHARE), ["a coin gets 50 %"]),
         Card("Held-out loss", show(last, "mlm_loss", "{:.3f}"), ["nats per masked token"]),
-        Card("Training loss", show(lately, "mlm_loss", "{:.3f}"), ["nats per masked token, lately"]),
-        Card("Tokens per second", show(run.last, "speed"), [f"lately {show(lately, 'tokens_per_second')}"]),
-        Card("Of the hardware's rate", show(_average(run.steps), "hardware_share", _SHARE), ["on average"]),
-        Card("Tokens seen", format_count(tokens), [epochs]),
-        Card("Time", format_duration(run.last.get("seconds", 0)), [f"{show(run.last, 'step')} steps"]),
+        Card("Training loss", show(average_lately(run), "mlm_loss", "{:.3f}"), ["nats per masked token, lately"]),
+        *make_run_cards(run),
     ]
     return [card for card in cards if card.value != "–" or (card is cards[0] and best)]
-
-
-def _average(rows: list[Row]) -> Row:
-    known = {key: [row[key] for row in rows if key in row] for key in set().union(*rows)}
-    return {key: math.fsum(values) / len(values) for key, values in known.items()}
 
 
 def _tabulate_samples(run: Run) -> Table | None:

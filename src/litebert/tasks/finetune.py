@@ -56,6 +56,7 @@ class Finetuning:
     kind = "fine-tuning"
     keeps_best = True
     skip_loss_spikes = False  # rare classes make them
+    depth_varies = False
 
     model: Model
 

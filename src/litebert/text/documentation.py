@@ -46,11 +46,14 @@ _SECTIONS = re.compile(
 )
 
 
-def documents(limit_bytes: int | None = None) -> Iterator[tuple[str, str]]:
-    """Give (module, text) in an order that depends on nothing but what is installed, until `limit_bytes` of text."""
+def documents(limit_bytes: int | None = None, python_alone: bool = False) -> Iterator[tuple[str, str]]:
+    """Give (module, text) in an order that depends on nothing but what is installed, until `limit_bytes` of text.
+
+    `python_alone` leaves the installed packages out.
+    """
     num_bytes = 0
     seen: set[int] = set()
-    for location, docstrings in _modules():
+    for location, docstrings in _modules(python_alone):
         # Many docstrings are copies of others: a paragraph is given once.
         paragraphs = []
         for paragraph in (part for docstring in docstrings for part in _prose(docstring)):
@@ -67,14 +70,15 @@ def documents(limit_bytes: int | None = None) -> Iterator[tuple[str, str]]:
         yield location, text
 
 
-def _modules() -> Iterator[tuple[str, list[str]]]:
+def _modules(python_alone: bool) -> Iterator[tuple[str, list[str]]]:
     """Give the docstrings of every module: pydoc's topics first, then the library, then packages by name."""
     from pydoc_data import topics
 
     for topic, text in sorted(topics.topics.items()):
         yield f"topic {topic}", [text]
     paths = sysconfig.get_paths()
-    for root in dict.fromkeys((paths["stdlib"], paths["purelib"], paths["platlib"])):
+    packages = () if python_alone else (paths["purelib"], paths["platlib"])
+    for root in dict.fromkeys((paths["stdlib"], *packages)):
         for file in _python_files(Path(root)):
             yield str(file.relative_to(root)), _docstrings(file)
 

@@ -38,8 +38,10 @@ __all__ = [
 ]
 
 SourceName = str | os.PathLike[str]
-"""A file, a folder, a pattern, `-`, `hf:NAME` or `builtin:documentation`."""
+"""A file, a folder, a pattern, `-`, `hf:NAME`, `builtin:documentation` or `builtin:python`."""
 
+_DOCUMENTATION, _PYTHON = _BUILTIN = ("builtin:documentation", "builtin:python")
+"""What lies on every machine: the documentation of Python and of all installed packages, or that of Python alone."""
 _ARCHIVES = {".tar", ".tgz", ".zip", ".bz2", ".xz", ".7z", ".rar"}
 _SUFFIXES = [suffix for suffix, format in FORMATS.items() if format != "conll"]
 _READABLE = f"{', '.join(_SUFFIXES)}, each also with .gz or .zst"
@@ -75,7 +77,7 @@ class Source:
 
 
 def find_sources(names: Sequence[str], without: Path | None = None) -> list[Source]:
-    """Find what names stand for: files, folders, patterns, `-`, `hf:NAME[:CONFIG][:SPLIT]`, `builtin:documentation`.
+    """Find what names stand for: files, folders, patterns, `-`, `hf:NAME[:CONFIG][:SPLIT]`, `builtin:…`.
 
     Folders are searched for files, but not the one that is to be left out, where the result will go.
     """
@@ -88,8 +90,8 @@ def find_sources(names: Sequence[str], without: Path | None = None) -> list[Sour
                 raise RequestError(f"{name} is no dataset: write hf:NAME, hf:NAME:CONFIG or hf:NAME:CONFIG:SPLIT")
             found.append(Source(name, "dataset"))
         elif name.startswith("builtin:"):
-            if name != "builtin:documentation":
-                raise RequestError(f"{name} is not built in: the only such source is builtin:documentation")
+            if name not in _BUILTIN:
+                raise RequestError(f"{name} is not built in: such sources are {' and '.join(_BUILTIN)}")
             found.append(Source(name, "documentation"))
         elif os.path.isdir(name):
             found += _search_folder(name, without)
@@ -192,7 +194,7 @@ class Reader:
         self._bytes_before = self._bad_before = 0
         for source in self._sources:
             if source.kind == "documentation":
-                for location, text in documentation.documents():
+                for location, text in documentation.documents(python_alone=source.name == _PYTHON):
                     yield from self._cut(f"{source.name}, {location}", 0, mend(text))
                 continue
             self._records = self._open(source)

@@ -35,6 +35,9 @@ class Job(Protocol[Config]):
     skip_loss_spikes: bool
     """Whether a loss far above the recent ones is a fault, as where all batches are about equally hard."""
 
+    depth_varies: bool
+    """Whether some steps run fewer passes than others, so that some blocks may have no gradient."""
+
     model: Model
     """Known after `setup`, as is all that follows."""
     losses: tuple[str, ...]

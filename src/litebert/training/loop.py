@@ -5,6 +5,7 @@ it. What is trained, on what, comes as a `Job`. All processes take every decisio
 sums, and on the main process's clock.
 """
 
+import gc
 import hashlib
 import time
 from collections.abc import Callable, Iterator
@@ -59,8 +60,7 @@ class Trainer:
         self.clock = clock
         self.model = job.model.train()
         self.model.encoder.recompute = config.recompute
-        depth_varies = any(stage.depth is not None for stage in config.stages)
-        self.spread_model = spread(self.model, world, config.parallel, depth_varies)
+        self.spread_model = spread(self.model, world, config.parallel, job.depth_varies)
         self.optimizer = make_optimizer(self.model, config.optim)
         self.state = TrainingState(config=identity)
         self.health = Health()
@@ -202,6 +202,16 @@ class Trainer:
         early = f"no better {self.job.metric} in {self.state.unimproved} evaluations: " if self.progress < 1 else ""
         self.tell("finished", f"{early}{self.state.step:,} steps, {self.state.tokens:,} tokens")
         return None
+
+    def release(self) -> None:
+        """Let go of what binds the processes together, while they are still bound.
+
+        If the wrapper of the model outlives the group, it ends the group's threads when it is deleted, which may wait
+        for each other forever.
+        """
+        if self.world.size > 1:
+            self.spread_model = self.model
+            gc.collect()
 
     def _enter(self, stage: int) -> None:
         """Begin another stage; rows of another length are other rows, so that the data begin anew."""

@@ -77,6 +77,7 @@ def train(
             trainer = Trainer(job, config.train, identity, store, book, world, hardware_rate=rate, clock=clock)
             _begin_or_resume(trainer, checkpoint, damages, on_message)
             signal = trainer.run(interruption, on_step, called)
+            trainer.release()
             state, metrics = trainer.state, trainer.state.metrics
             if signal is None and world.is_main:
                 chosen = store.best() if job.keeps_best else store.all()[-1]

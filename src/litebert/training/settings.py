@@ -3,10 +3,11 @@
 The same for every run: names are those of the configuration, such as `train.optim.lr`.
 """
 
+import difflib
 import json
 import os
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,6 +21,7 @@ from litebert.training.config import rename_old_settings
 
 __all__ = [
     "HOW",
+    "RUN_OPTIONS",
     "SettingsSource",
     "apply_settings",
     "layer_settings",
@@ -51,6 +53,8 @@ _OPTIONS = {
     "compiled": "train.compiled",
     "keep": "train.keep",
 }
+RUN_OPTIONS = (*_OPTIONS, "budget", "save_every")
+"""The options that `name_settings` knows."""
 
 
 def layer_settings(
@@ -91,8 +95,25 @@ def apply_settings(base: Config, settings: Settings) -> Config:
     except ValidationError as error:
         if error.errors()[0]["type"] == "extra_forbidden":
             name = ".".join(map(str, error.errors()[0]["loc"]))
-            raise RequestError(f"there is no setting {name}") from None
+            raise RequestError(f"there is no setting {name}{_guess_setting(base, name)}") from None
         raise RequestError(explain(error)) from None
+
+
+def _guess_setting(base: BaseModel, name: str) -> str:
+    """End the sentence about a setting that does not exist: with the one that may be meant, if any is near."""
+    known = list(_list_settings(base.model_dump(mode="json")))
+    last = name.rpartition(".")[2]
+    same = [one for one in known if one.rpartition(".")[2] == last]
+    near = same or difflib.get_close_matches(name, known, 1)
+    return f": did you mean {near[0]}?" if near else ""
+
+
+def _list_settings(settings: Settings, prefix: str = "") -> Iterator[str]:
+    for name, value in settings.items():
+        if isinstance(value, dict):
+            yield from _list_settings(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}"
 
 
 def merge_settings(below: Settings, above: Settings) -> Settings:

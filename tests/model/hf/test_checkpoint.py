@@ -26,6 +26,7 @@ OWN_FORM = {
     "ffn": small_config(sharing="ffn", embedding_size=24),
     "bert, shared": small_config(family="bert", sharing="all", embedding_size=24, activation="gelu"),
     "misrouted groups": small_config(sharing="groups", num_layers=18, num_groups=14),
+    "fewer heads": small_config(num_heads=2, head_size=8),
 }
 
 

@@ -21,6 +21,7 @@ CONFIGS: dict[str, ModelConfig] = {
     "none": small_config(sharing="none"),
     "groups": small_config(sharing="groups", num_groups=2, num_inner_layers=2),
     "erf gelu": small_config(activation="gelu"),
+    "fewer heads": small_config(sharing="none", num_heads=2, head_size=8),
 }
 
 

@@ -8,7 +8,7 @@ import json
 import shutil
 import warnings
 import zipfile
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +31,7 @@ from litebert.model.hf.folder_config import (
     render_modules,
     stored_head,
 )
+from litebert.model.hf.int8 import SCALE, dequantize, quantize_tensors
 from litebert.model.hf.names import (
     canonical_name,
     export_tensors,
@@ -45,7 +46,16 @@ from litebert.model.hf.names import (
 if TYPE_CHECKING:
     from litebert.text.tokenizer import Tokenizer
 
-__all__ = ["StoredModel", "fit_tensors", "read_config", "read_folder", "render_card", "write_folder"]
+__all__ = [
+    "StoredModel",
+    "fit_tensors",
+    "is_half",
+    "measure_weights",
+    "read_config",
+    "read_folder",
+    "render_card",
+    "write_folder",
+]
 
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -75,8 +85,8 @@ def read_folder(folder: Path) -> StoredModel:
     verify_manifest(folder)
     config_file = folder / "config.json"
     raw = read_json(config_file)
-    file, tensors = _read_weights(folder)
     own_names = raw.get("model_type") == "litebert"
+    file, tensors = _read_weights(folder, int8=own_names and _is_int8(raw))
     if not own_names and is_word_factorized(tensors):
         raw, tensors = fold_word_factorization(raw, tensors, file)
     config = parse_config(raw, config_file)
@@ -133,9 +143,31 @@ def _read_names(folder: Path) -> list[str]:
     return list(_read_index(folder)) if (folder / INDEX).is_file() else []
 
 
-def _read_weights(folder: Path) -> tuple[Path, dict[str, Tensor]]:
+def _is_int8(raw: dict[str, Any]) -> bool:
+    own = raw.get("litebert")
+    return isinstance(own, dict) and own.get("weights") == "int8"
+
+
+def measure_weights(folder: Path) -> int:
+    """Bytes of the files that hold the weights of a folder."""
     if (folder / WEIGHTS).is_file():
-        return folder / WEIGHTS, _read_safetensors(folder / WEIGHTS)
+        files = {WEIGHTS}
+    else:
+        files = {*_read_index(folder).values()} if (folder / INDEX).is_file() else {OLD_WEIGHTS}
+    return sum((folder / name).stat().st_size for name in files)
+
+
+def is_half(folder: Path) -> bool:
+    """Whether the weights of a folder are stored as fp16, in one file."""
+    if not (folder / WEIGHTS).is_file():
+        return False
+    with safe_open(folder / WEIGHTS, framework="pt") as file:
+        return all(file.get_slice(name).get_dtype() == "F16" for name in file.keys())  # noqa: SIM118
+
+
+def _read_weights(folder: Path, int8: bool = False) -> tuple[Path, dict[str, Tensor]]:
+    if (folder / WEIGHTS).is_file():
+        return folder / WEIGHTS, _read_safetensors(folder / WEIGHTS, int8)
     if (folder / INDEX).is_file():
         return folder / INDEX, _read_shards(folder)
     if (folder / OLD_WEIGHTS).is_file():
@@ -143,12 +175,29 @@ def _read_weights(folder: Path) -> tuple[Path, dict[str, Tensor]]:
     raise FolderError(f"{folder / WEIGHTS} is missing ({OLD_WEIGHTS} would do, other formats are not read)")
 
 
-def _read_safetensors(path: Path) -> dict[str, Tensor]:
+def _read_safetensors(path: Path, int8: bool = False) -> dict[str, Tensor]:
     try:
         with safe_open(path, framework="pt") as file:
-            return {name: _as_float32(file.get_tensor(name), name, path) for name in file.keys()}  # noqa: SIM118
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            if int8:
+                tensors = _restore_rows(tensors, path)
+            return {name: _as_float32(tensor, name, path) for name, tensor in tensors.items()}
     except (SafetensorError, OSError, ValueError, RuntimeError, MemoryError) as error:
         raise _damaged(path, error) from None
+
+
+def _restore_rows(tensors: Mapping[str, Tensor], path: Path) -> dict[str, Tensor]:
+    """Multiply rows of eight bits with their scales."""
+    restored = {}
+    for name, tensor in tensors.items():
+        scales = tensors.get(name + SCALE)
+        if tensor.dtype == torch.int8:
+            if tensor.dim() != 2 or scales is None or scales.dtype != torch.float32 or scales.shape != tensor.shape[:1]:
+                raise FolderError(f"{path}: {name} has no scale for each of its rows; save it again")
+            restored[name] = dequantize(tensor, scales)
+        elif not (name.endswith(SCALE) and name.removesuffix(SCALE) in tensors):
+            restored[name] = tensor
+    return restored
 
 
 def _damaged(path: Path, error: Exception) -> FolderError:
@@ -283,24 +332,31 @@ def write_folder(
     tensors: Mapping[str, Tensor],
     tokenizer: "Tokenizer | None" = None,
     expand_sharing: bool = False,
-    about: str = "",
+    about: str | Callable[[int], str] = "",
     extra_files: Mapping[str, str] | None = None,
+    half: bool = False,
+    int8: bool = False,
 ) -> Path:
     """Write a model folder; `folders.replace_folder` says how it comes to stand complete.
 
-    `about` joins the model card: how the weights were trained, what they can do. `extra_files` lie beside the weights.
+    `about` joins the model card: how the weights were trained, what they can do; a function makes it of the bytes that
+    the weights take. `extra_files` lie beside the weights. `half` stores the weights as fp16: half the bytes; they are
+    read as fp32, here and in transformers. `int8` stores them as `hf/int8.py` says, in our own form.
     """
+    assert not (half and int8), "weights are stored in one way"
     expand_sharing = expand_sharing and not is_expressible(config) and is_expressible(config, expand_sharing=True)
-    expressible = is_expressible(config, expand_sharing)
-    note = _export_note(config, head, expand_sharing)
+    expressible = is_expressible(config, expand_sharing) and not int8
+    note = _export_note(config, head, expand_sharing, int8)
     if note:
         warnings.warn(note, stacklevel=3)
     if expressible:
         named = export_tensors(tensors, config, head, expand_sharing)
     else:
         named = {name: tensor.contiguous() for name, tensor in tensors.items()}
-    named = {name: tensor.detach().cpu().clone() for name, tensor in named.items()}
-    rendered = render_config(config, head, expand_sharing)
+    stored = torch.float16 if half else torch.float32
+    named = {name: tensor.detach().cpu().to(stored, copy=True) for name, tensor in named.items()}
+    named = quantize_tensors(named) if int8 else named
+    rendered = render_config(config, head, expand_sharing, int8)
     with replace_folder(folder) as staging:
         try:
             save_file(named, staging / WEIGHTS, metadata={"format": "pt"})
@@ -319,18 +375,22 @@ def write_folder(
         if card.is_file() and _CARD_MARK.encode() not in card.read_bytes():
             shutil.copyfile(card, staging / CARD)  # somebody wrote this one
         else:
-            (staging / CARD).write_text(render_card(config, head, note, about), encoding="utf-8")
+            told = about if isinstance(about, str) else about((staging / WEIGHTS).stat().st_size)
+            (staging / CARD).write_text(render_card(config, head, note, told), encoding="utf-8")
     if not modules:
         (folder / MODULES).unlink(missing_ok=True)  # of a model with another head that was here before
     return folder
 
 
-def _export_note(config: ModelConfig, head: Head, expand_sharing: bool) -> str:
+def _export_note(config: ModelConfig, head: Head, expand_sharing: bool, int8: bool = False) -> str:
     """Say in a sentence what transformers will not find in this folder, or nothing."""
+    if int8:
+        return "transformers cannot read weights of eight bits: saved in litebert's own form, for litebert alone"
     if expand_sharing:
         return f"sharing '{config.sharing}' was written out layer by layer: transformers opens it, but no longer shares"
     if not is_expressible(config):
         shape = f"{config.family}, sharing '{config.sharing}', E {config.embedding_size}, H {config.hidden_size}"
+        shape += "" if config.head_size is None else f", {config.num_heads} heads of {config.head_size}"
         return f"transformers cannot hold this encoder ({shape}): saved in litebert's own form, for litebert alone"
     if HEADS[head].class_suffix is None:
         return "transformers has no head with answerability: it opens the encoder of this folder, litebert opens all"
@@ -354,10 +414,14 @@ def render_card(config: ModelConfig, head: Head, note: str = "", about: str = ""
     """Write a card with what is known now; `about` is what training and evaluation add, in Markdown."""
     kind = {"albert": "ALBERT", "bert": "BERT"}[config.family]
     suffix = HEADS[head].class_suffix
+    num_layers = config.num_layers * config.num_inner_layers
+    passes = f" ({config.num_layers} passes of {config.num_inner_layers} blocks)" if config.num_inner_layers > 1 else ""
     rows = {
         "encoder parameters": f"{count_encoder_parameters(config):,}",
-        "layers × hidden size": f"{config.num_layers} × {config.hidden_size}",
+        "layers × hidden size": f"{num_layers} × {config.hidden_size}{passes}",
         "embedding size": str(config.embedding_size),
+        "attention heads": f"{config.num_heads} of {config.attention_size // config.num_heads}",
+        "feed-forward units": f"{config.intermediate_size:,}",
         "sharing across layers": config.sharing,
         "vocabulary": f"{config.vocab_size:,}",
         "longest input": f"{config.max_positions} tokens",
@@ -381,7 +445,7 @@ tags:
 
 {_CARD_MARK}
 
-# {kind}, {config.num_layers} layers of {config.hidden_size}
+# {kind}, {num_layers} layers of {config.hidden_size}
 
 {intro}Saved by litebert. Open it with `litebert.Model.from_pretrained(folder)`.{also}
 

@@ -237,15 +237,23 @@ def class_name(config: ModelConfig, head: Head, expand_sharing: bool = False) ->
     """Name the class of transformers that opens this model; one of our own where it has none."""
     suffix = HEADS[head].class_suffix
     if suffix is None or not is_expressible(config, expand_sharing):
-        return "Litebert" + (suffix or "ForAnswerableQuestionAnswering")
+        return _own_class(head)
     return {"albert": "Albert", "bert": "Bert"}[config.family] + suffix
 
 
-def render_config(config: ModelConfig, head: Head, expand_sharing: bool = False) -> dict[str, Any]:
-    """Write a config as transformers does, or in our own form where transformers has no keys for it."""
-    if not is_expressible(config, expand_sharing):
-        form = {"format": 1, "head": head, "config": config.model_dump(mode="json")}
-        return {"model_type": "litebert", "architectures": [class_name(config, head)], "litebert": form}
+def _own_class(head: Head) -> str:
+    return "Litebert" + (HEADS[head].class_suffix or "ForAnswerableQuestionAnswering")
+
+
+def render_config(config: ModelConfig, head: Head, expand_sharing: bool = False, int8: bool = False) -> dict[str, Any]:
+    """Write a config as transformers does, or in our own form where transformers has no keys for it.
+
+    Weights of eight bits are always in our own form.
+    """
+    if int8 or not is_expressible(config, expand_sharing):
+        form: dict[str, Any] = {"format": 1, "head": head, "config": config.model_dump(mode="json")}
+        form |= {"weights": "int8"} if int8 else {}
+        return {"model_type": "litebert", "architectures": [_own_class(head)], "litebert": form}
     values = dict(config)
     rendered: dict[str, Any] = {
         "model_type": config.family,

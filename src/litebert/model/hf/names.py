@@ -75,6 +75,8 @@ _ANSWERABLE = ("start", "end_dense", "end_norm", "end", "answerable_dense", "ans
 
 def is_expressible(config: ModelConfig, expand_sharing: bool = False) -> bool:
     """Say whether transformers' classes can hold this encoder."""
+    if config.head_size is not None:
+        return False
     if config.family == "bert":
         return (config.sharing == "none" or expand_sharing) and not config.projects_embeddings
     if config.sharing == "groups":  # transformers finds a layer's group by floats, which goes wrong for some counts

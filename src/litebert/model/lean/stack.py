@@ -183,7 +183,7 @@ def forward_layer(
     inputs: Tensor, weights: LayerWeights, geometry: Geometry, bias: Tensor | None, keep: Tensor | None
 ) -> tuple[Tensor, Saved]:
     """Run one layer on (batch·tokens, hidden); with `keep` (batch, k) the result has batch·k rows."""
-    batch, num_heads, size = geometry.batch, geometry.num_heads, inputs.shape[1]
+    batch, num_heads, size = geometry.batch, geometry.num_heads, weights.output.weight.shape[1]
     qkv = weights.qkv
     if keep is None:
         rows, residual = None, inputs
@@ -229,7 +229,7 @@ def backward_layer(
         (grad_qkv,) = grads
         _accumulate(totals.qkv, grad_qkv, saved.inputs)
         return grad.addmm_(grad_qkv, weights.qkv.weight)
-    size = grad.shape[1]
+    size = weights.output.weight.shape[1]  # of all heads together
     grad_query, grad_key_value = grads
     query, key_value = _cut(weights.qkv, size)
     total_query, total_key_value = _cut(totals.qkv, size)

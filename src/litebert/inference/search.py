@@ -1,0 +1,102 @@
+"""Search by meaning: documents are cut into passages, and those whose vectors lie nearest to a question's are found.
+
+Passages are embedded block by block and only the best are kept, so that memory does not grow with the text.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from litebert.errors import RequestError
+from litebert.inference.load import Pipeline
+from litebert.text.sentences import split_sentences
+from litebert.text.sources import Document
+
+__all__ = ["Found", "Passage", "cut_passages", "search_passages"]
+
+_BLOCK = 2048  # passages that are embedded together
+_MOST_WORDS = 80
+_LEAST_CHARACTERS = 20
+_GAP = re.compile(r"\n\s*\n")
+
+
+@dataclass(frozen=True)
+class Passage:
+    """Some sentences of a document, and where they stand."""
+
+    text: str
+    location: str
+
+
+@dataclass(frozen=True)
+class Found:
+    """A passage, and how near it lies to the question: the cosine of their vectors."""
+
+    passage: Passage
+    cosine: float
+
+
+def cut_passages(documents: Iterable[Document], most_words: int = _MOST_WORDS) -> Iterator[Passage]:
+    """Cut documents at empty lines, and long paragraphs at sentences; each passage comes once.
+
+    >>> [passage.text for passage in cut_passages([Document("A first one, which is long. A second.", "a")], 6)]
+    ['A first one, which is long.']
+    """
+    seen: set[int] = set()
+    for document in documents:
+        for paragraph in _GAP.split(document.text):
+            for text in _join_sentences(split_sentences(paragraph), most_words):
+                key = hash(text)
+                if len(text) >= _LEAST_CHARACTERS and key not in seen:
+                    seen.add(key)
+                    yield Passage(text, document.location)
+
+
+def _join_sentences(sentences: list[str], most_words: int) -> Iterator[str]:
+    """Whole sentences together, up to a number of words; a longer one stands alone."""
+    joined: list[str] = []
+    count = 0
+    for sentence in sentences:
+        words = len(sentence.split())
+        if joined and count + words > most_words:
+            yield " ".join(joined)
+            joined, count = [], 0
+        joined.append(" ".join(sentence.split()))
+        count += words
+    if joined:
+        yield " ".join(joined)
+
+
+def search_passages(
+    encoder: Pipeline,
+    questions: Sequence[str],
+    passages: Iterable[Passage],
+    top: int = 5,
+    on_progress: Callable[[int], None] = lambda done: None,
+    **how: Any,
+) -> list[list[Found]]:
+    """For each question the passages that lie nearest, the best first; `how` is what `Pipeline.embed` takes."""
+    if not questions or not all(question.strip() for question in questions):
+        raise RequestError("there is nothing to look for: the question is empty")
+    found: list[list[Found]] = [[] for _ in questions]
+    stream, done = iter(passages), 0
+    while block := list(islice(stream, _BLOCK)):
+        before = done
+        cosines = encoder.similarity(
+            list(questions),
+            [passage.text for passage in block],
+            on_progress=lambda count, before=before: on_progress(before + count),
+            **how,
+        )
+        done += len(block)
+        for number, row in enumerate(np.asarray(cosines)):
+            best = np.argsort(-row, kind="stable")[:top]
+            together = [*found[number], *(Found(block[index], float(row[index])) for index in best)]
+            found[number] = sorted(together, key=lambda one: -one.cosine)[:top]
+    if not done:
+        raise RequestError("the text holds no passage to look through: name files with whole sentences")
+    return found
