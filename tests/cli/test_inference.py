@@ -75,3 +75,10 @@ def test_similarity_sorts_by_meaning() -> None:
     assert float(lines[0].split()[0]) > float(lines[1].split()[0])
     rows = json.loads(run_here("similarity", "a cat", "a cat", "a dog", "--json").output)
     assert rows[0]["cosine"] == pytest.approx(1.0, abs=1e-4)
+
+
+def test_what_was_cut_is_said_once(tmp_path: Path) -> None:
+    done = run_here("similarity", "a text", "word " * 400, "word " * 500)
+    assert done.output.count("litebert: 2 texts were longer than the 256 tokens") == 1
+    (tmp_path / "long.txt").write_text("word," * 500 + "\n", encoding="utf-8")
+    assert "longer than" in run_here("search", tmp_path / "long.txt", "a word").output

@@ -29,6 +29,11 @@ def test_passages_end_with_sentences_and_paragraphs() -> None:
     assert cut[:2] == ["A first sentence of a paragraph.", "A second one, which belongs to it."]
 
 
+def test_only_the_beginning_of_each_document() -> None:
+    documents = [Document(TEXT, "a"), Document("One more document, which has a single passage.", "b")]
+    assert [passage.location for passage in cut_passages(documents, per_document=1)] == ["a", "b"]
+
+
 def test_equal_passages_come_once() -> None:
     documents = [Document(TEXT, "a"), Document(TEXT, "b")]
     assert {passage.location for passage in cut_passages(documents)} == {"a"}

@@ -1,6 +1,9 @@
 """`litebert embed`, `similarity`, `search` and `fill-mask`: what any encoder can do, without fine-tuning."""
 
+import contextlib
 import sys
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -66,7 +69,7 @@ def embed(
     if not listed:
         raise RequestError("there is nothing to embed: the file holds no text")
     encoder = load(model)
-    with showing_progress("embedding", len(listed), quiet=len(listed) < 1000) as show:
+    with showing_progress("embedding", len(listed), quiet=len(listed) < 1000) as show, _saying_what_was_cut():
         found = encoder.embed(listed, on_progress=lambda done: show(done, f"{done:,} texts"), **how)
     if out is None:
         for text, vector in zip(listed, found, strict=True):
@@ -77,6 +80,20 @@ def embed(
         np.save(stream, found)
     partial.replace(out)
     typer.echo(f"{out}: {found.shape[0]:,} vectors of {found.shape[1]} numbers")
+
+
+@contextlib.contextmanager
+def _saying_what_was_cut() -> Iterator[None]:
+    """Say in one sentence that texts were longer than the encoder reads, however many there were."""
+    from litebert.inference.load import TruncationWarning
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", TruncationWarning)
+        yield
+    cut = [str(one.message) for one in caught if issubclass(one.category, TruncationWarning)]
+    if cut:
+        some = cut[0] if len(cut) == 1 else "some texts were longer than this model reads: only their beginning counts"
+        typer.echo(f"litebert: {some}", err=True)
 
 
 def _read_texts(files: list[str], columns: list[str] | None, skip_bad: bool) -> list[str]:
@@ -116,7 +133,8 @@ def similarity(
     prepare_process()
     from litebert.inference.load import load
 
-    cosines = load(model).similarity(text, others, **how).tolist()
+    with _saying_what_was_cut():
+        cosines = load(model).similarity(text, others, **how).tolist()
     if as_json:
         print_json([{"text": other, "cosine": cosine} for other, cosine in zip(others, cosines, strict=True)])
         return
@@ -139,6 +157,9 @@ def search(
     ],
     top: Annotated[int, typer.Option(min=1, help="How many passages to show.")] = 5,
     also: Annotated[list[str] | None, typer.Option("--also", help="Another question; repeat it.")] = None,
+    per_document: Annotated[
+        int | None, typer.Option(min=1, help="Look at the first so many passages of each document only.")
+    ] = None,
     most: Annotated[int | None, typer.Option(min=1, help="Look through the first so many passages only.")] = None,
     page: Annotated[Path | None, typer.Option(help="Write the answers into a page as well.")] = None,
     model: EncoderName = DEFAULT_ENCODER,
@@ -161,10 +182,10 @@ def search(
     from litebert.text.sources import open_sources
 
     *sources, question = named
-    passages = cut_passages(open_sources(sources, column or "text", skip_bad))
+    passages = cut_passages(open_sources(sources, column or "text", skip_bad), per_document=per_document)
     questions = [question, *(also or [])]
     encoder = load(model)
-    with showing_progress("searching", most, as_json, fill=False) as show:
+    with showing_progress("searching", None, as_json, fill=False) as show, _saying_what_was_cut():
         found = search_passages(
             encoder, questions, islice(passages, most), top, lambda done: show(done, f"{done:,} passages"), **how
         )

@@ -40,20 +40,28 @@ class Found:
     cosine: float
 
 
-def cut_passages(documents: Iterable[Document], most_words: int = _MOST_WORDS) -> Iterator[Passage]:
+def cut_passages(
+    documents: Iterable[Document], most_words: int = _MOST_WORDS, per_document: int | None = None
+) -> Iterator[Passage]:
     """Cut documents at empty lines, and long paragraphs at sentences; each passage comes once.
+
+    `per_document` takes only the first passages of each document.
 
     >>> [passage.text for passage in cut_passages([Document("A first one, which is long. A second.", "a")], 6)]
     ['A first one, which is long.']
     """
     seen: set[int] = set()
     for document in documents:
-        for paragraph in _GAP.split(document.text):
-            for text in _join_sentences(split_sentences(paragraph), most_words):
-                key = hash(text)
-                if len(text) >= _LEAST_CHARACTERS and key not in seen:
-                    seen.add(key)
-                    yield Passage(text, document.location)
+        yield from islice(_cut_document(document, most_words, seen), per_document)
+
+
+def _cut_document(document: Document, most_words: int, seen: set[int]) -> Iterator[Passage]:
+    for paragraph in _GAP.split(document.text):
+        for text in _join_sentences(split_sentences(paragraph), most_words):
+            key = hash(text)
+            if len(text) >= _LEAST_CHARACTERS and key not in seen:
+                seen.add(key)
+                yield Passage(text, document.location)
 
 
 def _join_sentences(sentences: list[str], most_words: int) -> Iterator[str]:
