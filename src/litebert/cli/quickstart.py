@@ -30,7 +30,7 @@ _QUESTIONS = (
     "which numbers are the same in both lists?",
 )
 _RUNGS = "majority,bag-of-words,tf-idf,word2vec,n-gram,pretrained encoder"
-_PASSAGES = 5000  # to search: a minute's work
+_PASSAGES = 15_000  # to search, a minute's work; Python's documentation has fewer
 _CONTENTS = ("search.html", "libraries", "compared", "tokenizer", "corpus", "run")
 _DOCUMENTATION = "Read the English documentation on this machine, and learn a vocabulary from it."
 _MARK = ".litebert-quickstart"
@@ -55,7 +55,7 @@ def quickstart(
     text = sources or ["builtin:documentation"]
     _do("First: what the encoder that comes with litebert can do. Search your text by meaning.")
     also = [word for question in _QUESTIONS[1:] for word in ("--also", question)]
-    how = ("--depth", "1", "--top", "3", "--per-document", "6", "--most", str(_PASSAGES), "--page", page)
+    how = ("--depth", "1", "--top", "3", "--most", str(_PASSAGES), "--page", page)
     _run("search", *(sources or ["builtin:python"]), _QUESTIONS[0], *also, *how)
     if not sources:
         _do("Write a task: which library does a paragraph of documentation belong to?")
