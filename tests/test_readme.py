@@ -28,7 +28,11 @@ def test_the_python_example(tmp_path: Path, small_tokenizer: Tokenizer) -> None:
     teacher = Model(small_config(family="bert", sharing="none", embedding_size=24, vocab_size=400))
     teacher.save_pretrained(tmp_path / "my-bert", small_tokenizer)
     code = blocks[0]
-    for written, small in {"vocab_size=8000": "vocab_size=400", 'budget="2h"': "steps=4, batch=4"}.items():
+    for written, small in {
+        "vocab_size=8000": "vocab_size=400",
+        'budget="2h"': "steps=4, batch=4",
+        'out="reviews-run"': 'out="reviews-run", steps=2',
+    }.items():
         assert written in code
         code = code.replace(written, small)
     result = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)

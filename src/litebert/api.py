@@ -22,6 +22,7 @@ from typing import Any
 from litebert.corpus import prepare as preparation
 from litebert.corpus.corpus import Corpus
 from litebert.distillation import compress as compression
+from litebert.distillation.config import DistillConfig
 from litebert.distillation.job import RatedPairs
 from litebert.distillation.job import distill as run_distillation
 from litebert.distillation.settings import (
@@ -177,6 +178,8 @@ def distill(
     given = _take_options("distill", options, DISTILL_OPTIONS)
     folder, name = Path(out), os.fspath(teacher)
     read_teacher(name)  # before any text is cut
+    if resume:
+        RunFolder(folder).read_config(DistillConfig)
     corpus = open_fuel(text, tokenizer or name, folder, column, skip_bad, resume, on_message)
     if tokenizer is not None:
         corpus.check_tokenizer(os.fspath(tokenizer))
@@ -305,8 +308,9 @@ def open_fuel(
     if tokenizer in PRESETS and not Path(tokenizer).is_dir():
         raise RequestError(f"{tokenizer} is a preset that has learnt nothing: name a trained model to learn from")
     prepared = RunFolder(out).corpus
-    if (prepared / MANIFEST).is_file() and not resume and not RunFolder(out).exists:
-        remove_folder(prepared)  # of a call that failed before its run began, perhaps with other text
+    has_begun = any(RunFolder(out).checkpoints.glob("step-*"))
+    if (prepared / MANIFEST).is_file() and not resume and not has_begun:
+        remove_folder(prepared)  # of a call that failed before its first step, perhaps with other text
     if not (prepared / MANIFEST).is_file():
         if "RANK" in os.environ:
             raise RequestError("under torchrun the text must be a corpus: run `litebert prepare` first, and name it")

@@ -26,10 +26,11 @@ def test_search_finds_what_has_other_words(notes: Path, tmp_path: Path) -> None:
     page = tmp_path / "found.html"
     done = run_here("search", notes, "when can I have lunch?", "--also", "I forgot my login", "--page", page)
     assert done.exit_code == 0, done.output
-    lines = done.output.splitlines()
+    lines = done.stdout.splitlines()
     assert lines[0] == "when can I have lunch?"
     assert "The cafeteria is open" in lines[1]
     assert "notes.txt, line 3" in lines[2]
+    assert "Looked through 3 passages of" in done.stderr
     content = page.read_text(encoding="utf-8")
     assert content.index("cafeteria") < content.index("I forgot my login")
     found = json.loads(run_here("search", notes, "I forgot my login", "--json", "--top", 1).output)

@@ -102,7 +102,8 @@ def test_wishes_go_before_the_recipe() -> None:
     assert steps(steps=9) == 9
     assert steps(seconds=60.0) is None
     own = Task(name="own", kind="classification", labels=("a", "b"), metrics=("accuracy",))
-    assert configure(own, 320, small_config(), None).train.steps == 30
+    assert configure(own, 320, small_config(), None).train.steps == 150  # three epochs would be 30
+    assert configure(own, 3200, small_config(), None).train.steps == 300
     config = configure(own, 320, small_config(), None, seconds=60.0, lr=1e-3, patience=4, max_length=16)
     assert (config.train.seconds, config.train.optim.lr, config.train.patience) == (60.0, 1e-3, 4)
     assert config.max_length == 16

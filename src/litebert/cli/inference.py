@@ -57,6 +57,8 @@ def embed(
         raise typer.BadParameter("name texts, or a file with --file")
     if out is not None and out.suffix != ".npy":
         raise typer.BadParameter(f"{out} must end in .npy", param_hint="--out")
+    if out is not None and not out.parent.is_dir():
+        raise typer.BadParameter(f"there is no folder {out.parent}: make it first", param_hint="--out")
     prepare_process()
     import numpy as np
 
@@ -185,17 +187,24 @@ def search(
     passages = cut_passages(open_sources(sources, column or "text", skip_bad), per_document=per_document)
     questions = [question, *(also or [])]
     encoder = load(model)
+    num_read = 0
+
+    def on_progress(done: int) -> None:
+        nonlocal num_read
+        num_read = done
+        show(done, f"{done:,} passages")
+
     with showing_progress("searching", None, as_json, fill=False) as show, _saying_what_was_cut():
-        found = search_passages(
-            encoder, questions, islice(passages, most), top, lambda done: show(done, f"{done:,} passages"), **how
-        )
+        found = search_passages(encoder, questions, islice(passages, most), top, on_progress, **how)
+    looked = f"{num_read:,} passages of {', '.join(sources)}{' (the first ones)' if num_read == most else ''}"
     if page is not None:
         from litebert.reports.search import write_search
 
-        write_search(page, questions, found, ", ".join(sources), model)
+        write_search(page, questions, found, looked, model)
     if as_json:
         print_json([_as_dict(asked, hits) for asked, hits in zip(questions, found, strict=True)])
         return
+    typer.echo(f"Looked through {looked}.", err=True)
     for asked, hits in zip(questions, found, strict=True):
         typer.secho(asked, bold=True)
         for hit in hits:

@@ -81,7 +81,7 @@ HEAL_TIME = "10m"
 """How long distillation takes, if no time is named."""
 _HEALING_RATES = {"share": 5e-4, "low-rank": 2e-4, "prune": 2e-4}  # the more is broken, the faster
 _FIT_ROWS, _MEASURE_ROWS = 512, 128  # of text: to choose and fit weights by, and to compare with the original on
-_LEAST_TEXTS = 8
+_LEAST_TEXTS, _LEAST_MEASURED = 8, 3
 _LENGTH = 128  # tokens of a row
 _ROWS = 32  # that run together
 _POOL = 20_000  # paragraphs among which rows are drawn
@@ -281,6 +281,8 @@ def sample_corpus(corpus: Corpus, longest: int) -> Sample:
 @torch.no_grad()
 def measure_agreement(model: Model, original: Model, text: Sequence[Batch]) -> float:
     """Correlation of the cosines between texts in two models, over all pairs; vectors are means of the last states."""
+    if sum(len(batch.input_ids) for batch in text) < _LEAST_MEASURED:
+        raise RequestError("the text is too short to measure by: name more of it with --text")
     cosines = []
     for one in (model, original):
         vectors = F.normalize(torch.cat([_mean_states(one, batch) for batch in text]), dim=-1)

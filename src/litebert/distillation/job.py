@@ -150,7 +150,10 @@ class Distillation:
         dtype = torch.bfloat16 if config.train.precision == "bf16" else torch.float32
         self.teacher = teacher.to(world.device, dtype).eval().requires_grad_(False)
         stream = stage_stream(config.stream, config.train, 0)
-        rows = BatchStream(self.corpus, stream, HELD_OUT).epoch(_ROWS)
+        split = HELD_OUT if self.corpus.num_tokens(HELD_OUT) else TRAIN
+        if split == TRAIN:
+            on_message("the text has too few documents to hold one out: agreement is measured on what is learnt from")
+        rows = BatchStream(self.corpus, stream, split).epoch(_ROWS)
         self.held_out = list(islice(rows, max(1, config.held_out_rows // _ROWS)))
         targets = [self._teach(batch.to(world.device)) for batch in self.held_out]
         self.held_out_vectors = torch.cat([vectors for _, vectors in targets]).cpu()

@@ -32,6 +32,7 @@ from litebert.tasks.readers.sources import columns_of
 from litebert.tasks.task import Columns, Example, Predictions, Task
 from litebert.text.records import BadRecordError
 from litebert.text.tokenizer import Tokenizer
+from litebert.training.run_folder import RunFolder
 
 __all__ = ["ENSEMBLE", "Member", "Pipeline", "TokenGuess", "TruncationWarning", "check_members", "load"]
 
@@ -73,6 +74,8 @@ class Member:
             raise RequestError(f"{name} is a preset without tokenizer or training: open it with litebert.Model")
         located = Path(locate_model(name))
         if located.is_dir() and not (located / "config.json").is_file():
+            if not RunFolder(located).exists and not RunFolder(located).seeds_file.is_file():
+                raise FolderError(f"{name} is no model: it has no config.json; name a model folder or a run")
             read_saved_task(located)  # says what is wrong with a run that has no model
         folder = resolve(name, revision)
         device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -277,6 +280,9 @@ class Pipeline:
         size = model.config.hidden_size
         if dimensions is not None and not 1 <= dimensions <= size:
             raise RequestError(f"a vector of this model has {size} numbers: ask for 1 to {size}, not {dimensions}")
+        passes = model.config.num_layers
+        if depth is not None and not 1 <= depth <= passes:
+            raise RequestError(f"depth must be between 1 and {passes}, which are all passes of this model, not {depth}")
         limit = model.config.embedding_max_length or model.config.max_positions
         limit = self.members[0].saved.max_length if self.members[0].saved else min(limit, model.config.max_positions)
         ids = encode_texts(tokenizer, listed)

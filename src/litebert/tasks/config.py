@@ -39,6 +39,7 @@ _MOST_EVALUATIONS = 10
 _WORTH_COMPILING = 2e14  # operations of a run in which kernels that are a tenth faster repay being compiled
 _SAMPLE = 256  # examples that say how long rows are
 _USUAL_SIZE = 768
+_LEAST_STEPS = 150  # of a run whose length nobody named
 
 
 class FinetuneConfig(RunConfig):
@@ -163,8 +164,8 @@ def configure(
     """A complete configuration from a task's recipe and a few wishes.
 
     The recipes of official tasks are the paper's, as they stand, for encoders of the paper's sizes. Smaller encoders,
-    and all encoders on your own tables, train for three epochs at a rate that follows their size: 5e-5 at a hidden size
-    of 768, as is usual, and 3e-4 at 256, as small ones want it.
+    and all encoders on your own tables, train for three epochs (150 steps at least) at a rate that follows their size:
+    5e-5 at a hidden size of 768, as is usual, and 3e-4 at 256, as small ones want it.
 
     Of `steps`, `epochs` and `seconds` the one that is given decides how long to train; otherwise the recipe does. An
     epoch is `volume`: what `measure_volume` counts, or a number of examples of one row each.
@@ -175,6 +176,8 @@ def configure(
     per_epoch = max(1, -(-volume.num_items // size))
     if epochs is None and steps is None and seconds is None:
         steps, epochs = recipe.steps, None if recipe.steps is not None else recipe.epochs
+        if epochs is not None:  # few examples are seen more often
+            steps, epochs = max(_LEAST_STEPS, round(epochs * per_epoch)), None
     if epochs is not None:
         steps = max(1, round(epochs * per_epoch))
     warmup = 0.1

@@ -365,6 +365,7 @@ def write_folder(
         (staging / "config.json").write_text(
             json.dumps(rendered, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
         )
+        shutil.copymode(staging / "config.json", staging / WEIGHTS)  # others may read it, as they may the rest
         if tokenizer is not None:
             tokenizer.write_files(staging, config.embedding_max_length or config.max_positions)
         modules = render_modules(config) if expressible and head == "sentence-embedding" else {}
