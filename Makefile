@@ -52,6 +52,11 @@ release: install ## build the wheel and the sdist into dist/, and try the wheel 
 	venv/bin/litebert --version && \
 	venv/bin/litebert models --json > models.json && \
 	venv/bin/python -c "import litebert; print(litebert.Model.from_pretrained('albert-mini'))" > model.txt && \
+	export HF_HUB_OFFLINE=1 && printf 'text,label\n' > table.csv && \
+	printf 'good film %s,a\nbad film %s,b\n' 1 1 2 2 3 3 4 4 5 5 >> table.csv && \
+	venv/bin/litebert embed "a text" --dimensions 4 && \
+	venv/bin/litebert search $(CURDIR)/README.md "how do I make a BERT small?" --top 1 && \
+	venv/bin/litebert finetune table.csv --steps 2 --out table-run && \
 	venv/bin/pip check --quiet
 	ls -l dist
 
