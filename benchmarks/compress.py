@@ -42,8 +42,9 @@ from litebert.text.sources import open_sources
 
 ORIGINAL = "original"
 WAYS: dict[str, tuple[str, dict[str, Any]]] = {
-    "share, 1 block": ("share", {}),
+    "share, 1 block": ("share", {"blocks": 1}),
     "share, 2 blocks": ("share", {"blocks": 2}),
+    "share, 3 blocks": ("share", {"blocks": 3}),
     "low-rank, E 128": ("low-rank", {"embedding_size": 128}),
     "low-rank, E 64": ("low-rank", {"embedding_size": 64}),
     "prune, half of the units": ("prune", {"keep": 0.5}),

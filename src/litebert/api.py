@@ -224,8 +224,8 @@ def compress(
     `model` is a folder, a run or a hub name of a BERT or ALBERT. Its head stays where the method leaves it what it
     needs. The methods, and what they take:
 
-    - share: `blocks` for all layers (1), each the mean of the `layers` that it stands for ("average"), or the middle
-      one ("spread").
+    - share: `blocks` for all layers (3, if it fits): `layers` from the first to the last ("spread"), or the mean of
+      those that a block stands for ("average").
     - low-rank: a word table of `embedding_size` (128).
     - prune: `keep` a share of the feed-forward units (0.5), and `keep_heads` of the attention heads (all).
     - distill: a student is taught for the time `heal` (10m).

@@ -91,12 +91,19 @@ def test_layers_that_are_alike_lose_nothing(blocks: int, layers: Any) -> None:
     assert len(shared.encoder.attention) == blocks
 
 
-def test_blocks_are_means_or_middle_layers() -> None:
+def test_blocks_are_means_or_layers_from_the_first_to_the_last() -> None:
     model = make_model(**BERT)
     up = [block.up.weight for block in model.encoder.feed_forward]
-    mean, middle = (share_layers(model, 2, layers).model.encoder.feed_forward[1] for layers in ("average", "spread"))
-    torch.testing.assert_close(mean.up.weight, (up[2] + up[3]) / 2)
-    assert torch.equal(middle.up.weight, up[2])
+    means, copies = (share_layers(model, 2, layers).model.encoder.feed_forward for layers in ("average", "spread"))
+    torch.testing.assert_close(means[1].up.weight, (up[2] + up[3]) / 2)
+    assert torch.equal(copies[0].up.weight, up[0])
+    assert torch.equal(copies[1].up.weight, up[3])
+
+
+def test_three_blocks_share_the_layers_if_nobody_says_how_many() -> None:
+    assert len(share_layers(make_model(**BERT, num_layers=6)).model.encoder.attention) == 3
+    assert len(share_layers(make_model(**BERT, num_layers=4)).model.encoder.attention) == 2
+    assert len(share_layers(make_model(**BERT, num_layers=5)).model.encoder.attention) == 1
 
 
 @pytest.mark.parametrize(
@@ -106,7 +113,7 @@ def test_blocks_are_means_or_middle_layers() -> None:
 )
 def test_any_other_sharing_is_written_out_first(shape: dict[str, Any]) -> None:
     model = make_model(**shape)
-    shared = share_layers(model).model
+    shared = share_layers(model, 1, "average").model
     assert (shared.config.sharing, shared.config.num_layers) == ("all", 4)
     expected = torch.stack([block.qkv.weight for block in model.encoder.attention]).mean(0)
     torch.testing.assert_close(shared.encoder.attention[0].qkv.weight, expected)

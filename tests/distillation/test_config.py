@@ -9,7 +9,7 @@ from litebert.config import ModelConfig
 from litebert.distillation.config import DistillConfig, LossWeights, distill_run, shape_student
 from litebert.model.cost import count_encoder_parameters
 from litebert.model.hf.names import is_expressible
-from litebert.model.sharing import max_depth
+from litebert.model.sharing import layer_plan, max_depth
 from litebert.presets import PRESETS
 from litebert.training.config import Stage
 from tests.conftest import small_config
@@ -109,5 +109,25 @@ def test_what_is_asked_for_is_in_the_recipe() -> None:
 
 
 def test_a_student_with_layers_of_its_own_learns_at_its_own_depth() -> None:
-    for shape in ({"sharing": "none"}, {"sharing": "attention"}, {"sharing": "groups", "num_groups": 2}):
+    for shape in ({"sharing": "none"}, {"sharing": "attention"}):
         assert distill_run("teacher", small_config(**shape), steps=1).depths == (4,)
+
+
+def test_several_blocks_learn_together_before_all_depths_are_drawn() -> None:
+    config = distill_run("teacher", small_config(num_layers=6, sharing="groups", num_groups=3), steps=1)
+    assert config.depths == (2, 3, 4, 5, 6)
+    assert (config.depths_at(0), config.depths_at(1)) == ((2, 3), config.depths)
+    one_block = distill_run("teacher", small_config(num_layers=6), steps=1)
+    assert one_block.depths == (1, 2, 3, 4, 5, 6)
+    assert one_block.depths_at(0) == (1, 2)
+
+
+def test_the_default_student_of_a_bert_has_narrow_blocks_that_its_layers_share() -> None:
+    teacher = ModelConfig(
+        family="bert", sharing="none", embedding_size=384, hidden_size=384, num_heads=12, num_layers=6
+    )
+    student = shape_student(teacher.updated(intermediate_size=1536, vocab_size=30522))
+    assert layer_plan(student) == [(0, 0), (0, 0), (1, 1), (1, 1), (2, 2), (2, 2)]
+    assert (student.embedding_size, student.intermediate_size) == (96, 448)
+    assert count_encoder_parameters(student) == 5_978_112
+    assert shape_student(TEACHERS["tiny"]).intermediate_size == int(0.3 * TEACHERS["tiny"].intermediate_size)

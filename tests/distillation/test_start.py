@@ -7,6 +7,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from litebert.batch import Batch
+from litebert.distillation.prune import prune
 from litebert.distillation.start import (
     _spread,
     begin_from_teacher,
@@ -67,7 +69,30 @@ def test_another_width_leaves_all_as_it_was_drawn() -> None:
     assert not differing(student, before)
 
 
-def test_other_feed_forward_sizes_leave_those_blocks_as_they_were_drawn() -> None:
+def test_a_student_with_fewer_units_and_heads_begins_with_those_that_matter_most() -> None:
+    teacher = make_model(seed=1, **BERT).eval()
+    size = teacher.config.hidden_size // teacher.config.num_heads
+    narrow = {"intermediate_size": 10, "num_heads": 1, "head_size": size}
+    student = make_model(seed=2, **BERT, **narrow)
+    kept = remember(teacher)
+    begin_from_teacher(student, teacher, SAMPLE)
+    shares = 10 / teacher.config.intermediate_size, 1 / teacher.config.num_heads
+    pruned = prune(teacher, [Batch(SAMPLE, attention_mask=(SAMPLE != 0).long())], *shares)
+    for name in ("attention", "feed_forward"):
+        for block, wanted in zip(getattr(student.encoder, name), getattr(pruned.encoder, name), strict=True):
+            assert not differing(block, wanted.state_dict())
+    assert not differing(teacher, kept)
+
+
+def test_a_narrow_student_with_words_of_its_own_begins_with_the_teachers_units_too() -> None:
+    teacher, student = make_model(seed=1, **BERT), make_model(seed=2, intermediate_size=10)
+    before, kept = remember(student), remember(teacher)
+    begin_from_teacher(student, teacher, SAMPLE, teacher.encoder.embeddings.words.weight.flip(0))
+    assert differing(student, before) == {*before}
+    assert not differing(teacher, kept)
+
+
+def test_more_units_than_the_teacher_has_leave_those_blocks_as_they_were_drawn() -> None:
     teacher, student = make_model(seed=1, **BERT), make_model(seed=2, intermediate_size=50)
     before = remember(student)
     begin_from_teacher(student, teacher, SAMPLE)
@@ -161,6 +186,12 @@ def test_blocks_are_copied_from_layers_spread_over_the_teacher(shape: dict[str, 
         assert taken == sorted(set(taken))
         for block, number in zip(new, taken, strict=True):
             assert not differing(block, old[number].state_dict())
+
+
+def test_the_first_block_takes_the_first_layer_and_the_last_the_last() -> None:
+    for count in range(2, 9):
+        assert [_spread(number, count, 9) for number in (0, count - 1)] == [0, 8]
+    assert _spread(0, 1, 9) == 8  # what one block says is what the teacher says
 
 
 def test_as_many_blocks_as_layers_take_one_each() -> None:

@@ -27,18 +27,18 @@ def compress(
     method: Annotated[
         str,
         typer.Option(
-            help="share (layers become one block), low-rank (a narrow word table), prune (heads and feed-forward units "
-            "are taken out), distill (a student is taught), quantize (weights of eight bits).",
+            help="share (layers become a few blocks), low-rank (a narrow word table), prune (heads and feed-forward "
+            "units are taken out), distill (a student is taught), quantize (weights of eight bits).",
         ),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder of the smaller model.")] = Path("compressed"),
     blocks: Annotated[
-        int | None, typer.Option(min=1, help="share: how many blocks all layers share; 1 if not given.")
+        int | None, typer.Option(min=1, help="share: how many blocks all layers share; 3 if not given and it fits.")
     ] = None,
     layers: Annotated[
         str | None,
         typer.Option(
-            help="share: average (of the layers that a block stands for; if not given) or spread (the middle one)."
+            help="share: what blocks are: spread (copies of the first to the last layer; if not given) or average."
         ),
     ] = None,
     embedding_size: Annotated[

@@ -122,8 +122,8 @@ def check_request(config: ModelConfig, method: str, options: Mapping[str, Any]) 
             raise RequestError(f"--{name.replace('_', '-')} is for --method {owner}: leave it out with {method}")
     match method:
         case "share":
-            _check_blocks(config, options.get("blocks", 1))
-            if (layers := options.get("layers", "average")) not in get_args(LayerChoice):
+            _check_blocks(config, options.get("blocks", usual_blocks(config)))
+            if (layers := options.get("layers", "spread")) not in get_args(LayerChoice):
                 raise RequestError(f"--layers must be one of {', '.join(get_args(LayerChoice))}, not {layers!r}")
         case "low-rank":
             size, old = options.get("embedding_size", WORD_SIZE), config.embedding_size
@@ -139,6 +139,16 @@ def _check_blocks(config: ModelConfig, blocks: int) -> None:
     if blocks < 1 or (num_layers % blocks and blocks < max(block_counts(config))):
         fitting = [str(count) for count in range(1, num_layers) if num_layers % count == 0]
         raise RequestError(f"{blocks} blocks cannot share {num_layers} layers evenly: choose {' or '.join(fitting)}")
+
+
+def usual_blocks(config: ModelConfig) -> int:
+    """How many blocks layers share if nobody says: three or two, if that is fewer than there are, and even.
+
+    >>> [usual_blocks(ModelConfig(num_layers=number, sharing="none")) for number in (12, 4, 3)]
+    [3, 2, 1]
+    """
+    num_layers, found = len(layer_plan(config)), max(block_counts(config))
+    return next((count for count in (3, 2) if num_layers % count == 0 and count < found), 1)
 
 
 def _shares(options: Mapping[str, Any]) -> tuple[float, float]:
@@ -163,11 +173,12 @@ def compress_model(model: Model, method: str, options: Mapping[str, Any], text: 
 
 
 @torch.no_grad()
-def share_layers(model: Model, blocks: int = 1, layers: LayerChoice = "average") -> Compressed:
-    """Make a few blocks of all layers: each is the mean of the layers that it stands for, or the middle one (spread).
+def share_layers(model: Model, blocks: int | None = None, layers: LayerChoice = "spread") -> Compressed:
+    """Make a few blocks of all layers: some of them, from the first to the last, or means of those that they stand for.
 
     A model that has no more blocks than that stays as it is.
     """
+    blocks = usual_blocks(model.config) if blocks is None else blocks
     _check_blocks(model.config, blocks)
     plan, found = layer_plan(model.config), max(block_counts(model.config))
     if found <= blocks:
@@ -178,9 +189,12 @@ def share_layers(model: Model, blocks: int = 1, layers: LayerChoice = "average")
     shared = Model(apart.config.updated(family="albert", **sharing), model.head).eval()
     copy_layers(shared.encoder, apart.encoder, layers)
     _copy_all_but_blocks(shared, model)
-    how = {"average": "the mean", "spread": "the middle one"}[layers]
-    made = f"1 block, {how} of all" if blocks == 1 else f"{blocks} blocks, each {how} of those that it stands for"
-    return Compressed(shared, f"{len(plan)} layers share {made}")
+    noun = "1 block" if blocks == 1 else f"{blocks} blocks"
+    if layers == "average":
+        made = "the mean of all" if blocks == 1 else "each the mean of those that it stands for"
+    else:
+        made = "the last of them" if blocks == 1 else "copies of the first to the last"
+    return Compressed(shared, f"{len(plan)} layers share {noun}, {made}")
 
 
 def _without_sharing(model: Model) -> Model:

@@ -14,11 +14,12 @@ __all__ = ["DistillConfig", "LossWeights", "distill_run", "shape_student"]
 
 Weight = Annotated[float, Field(ge=0, le=1000, allow_inf_nan=False)]
 
-STUDENT_EMBEDDING, STUDENT_BLOCKS = 64, 2
+STUDENT_EMBEDDING, STUDENT_BLOCKS, STUDENT_UNITS = 96, 3, 0.3
 LENGTH, LONG_LENGTH = 64, 256
 _TOKENS = 1024  # of a step
 _SHORT_UNTIL = 0.85  # of the run: then texts grow to several sentences
 _FEW_PASSES_UNTIL = 0.25  # of the run: then all depths are drawn
+_UNITS_STEP = 64  # matrices of such sizes are fast
 
 
 class LossWeights(BaseModel):
@@ -80,30 +81,31 @@ class DistillConfig(RunConfig):
 
 
 def shape_student(
-    teacher: ModelConfig, embedding_size: int = STUDENT_EMBEDDING, num_blocks: int = STUDENT_BLOCKS
+    teacher: ModelConfig,
+    embedding_size: int = STUDENT_EMBEDDING,
+    num_blocks: int = STUDENT_BLOCKS,
+    units: float = STUDENT_UNITS,
 ) -> ModelConfig:
-    """The teacher as an ALBERT: a smaller word table, and a few blocks that run again and again until it is as deep.
+    """The teacher as an ALBERT: a smaller word table, and a few narrow blocks, each for some of the layers.
 
-    Two blocks with a narrow table learn more than one block with a wider table, at the same size (docs/LOG.md).
+    Three blocks with few feed-forward units learn more than one that has all, at the same size (docs/LOG.md).
 
     >>> student = shape_student(ModelConfig(family="bert", sharing="none", embedding_size=768, activation="gelu"))
-    >>> student.family, student.embedding_size, student.num_inner_layers, student.num_layers
-    ('albert', 64, 2, 6)
+    >>> student.family, student.embedding_size, student.num_groups, student.intermediate_size
+    ('albert', 96, 3, 896)
     """
     depth = teacher.num_layers * teacher.num_inner_layers
     most = min(num_blocks, *block_counts(teacher))  # no more than the teacher has
     num_blocks = next(count for count in range(most, 0, -1) if depth % count == 0)
-    sharing = (
-        {"sharing": "groups", "num_inner_layers": num_blocks}
-        if num_blocks > 1
-        else {"sharing": "all", "num_inner_layers": 1}
-    )
+    whole, kept = teacher.intermediate_size, int(units * teacher.intermediate_size)
     return teacher.updated(
         family="albert",
         embedding_size=min(embedding_size, teacher.embedding_size),
-        num_layers=depth // num_blocks,
-        num_groups=1,
-        **sharing,
+        intermediate_size=whole if num_blocks == 1 else max(1, kept - kept % _UNITS_STEP or kept),
+        num_layers=depth,
+        sharing="groups" if num_blocks > 1 else "all",
+        num_groups=num_blocks,
+        num_inner_layers=1,
         project_square_embeddings=False,
         hidden_dropout=0.0,
         attention_dropout=0.0,
@@ -131,7 +133,8 @@ def distill_run(
     longer = max(length, min(LONG_LENGTH, student.embedding_max_length or LONG_LENGTH, student.max_positions))
     rows = batch_size or max(1, _TOKENS // length)
     depths = tuple(sorted(set(depths))) or default_depths(student)
-    shallow = max([depth for depth in depths if depth * student.num_inner_layers <= 2], default=depths[0])
+    few = max(student.num_groups, 2 // student.num_inner_layers)  # passes that use every block, and two layers at least
+    shallow = max([depth for depth in depths if depth <= few], default=depths[0])
     return DistillConfig(
         teacher=teacher,
         model=student,
@@ -147,13 +150,15 @@ def distill_run(
                 Stage(until=_SHORT_UNTIL),
                 Stage(length=longer, batch_size=max(1, rows * length // longer)),
             ),
-            optim=OptimConfig(optimizer="adamw", lr=1.5e-3, beta2=0.98, warmup=0.05),
+            optim=OptimConfig(optimizer="adamw", lr=1e-3, beta2=0.98, warmup=0.05),
             evaluations=20 if seconds is None else min(20, max(4, round(seconds / 60))),
         ),
     )
 
 
 def default_depths(student: ModelConfig) -> tuple[int, ...]:
-    """All depths up to the student's own where every pass runs the same blocks, else its own alone."""
-    repeats = student.sharing == "all" or (student.sharing == "groups" and student.num_groups == 1)
-    return tuple(range(1, student.num_layers + 1)) if repeats else (student.num_layers,)
+    """All depths up to the student's own where layers share blocks, but for a first that would run one of several."""
+    if student.sharing not in ("all", "groups"):
+        return (student.num_layers,)
+    least = 1 if student.num_groups == 1 else 2
+    return tuple(range(least, student.num_layers + 1))

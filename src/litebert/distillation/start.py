@@ -11,6 +11,9 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from litebert.batch import Batch
+from litebert.config import ModelConfig
+from litebert.distillation.prune import prune
 from litebert.model.encoder import Encoder
 from litebert.model.layers import Embeddings
 from litebert.model.model import Model
@@ -36,7 +39,7 @@ def begin_from_teacher(student: Model, teacher: Model, sample: Tensor, words: Te
         new.embeddings.load_state_dict(embeddings)
     elif new.config.hidden_size == old.config.hidden_size and new.config.projects_embeddings:
         factorize_embeddings(new.embeddings, old.embeddings, table, sample, words is None)
-    copy_layers(new, old)
+    copy_layers(new, _narrow(teacher, table, new.config, sample).encoder)
     if new.pooler is not None and old.pooler is not None and _same_shapes(old.pooler, new.pooler):
         new.pooler.load_state_dict(old.pooler.state_dict())
 
@@ -89,7 +92,8 @@ def _embed(embeddings: Embeddings, words: Tensor) -> Tensor:
 def copy_layers(student: Encoder, teacher: Encoder, choice: LayerChoice = "spread") -> None:
     """Give each block of the student the weights of a teacher's layer, or the mean of those that it stands for.
 
-    `spread`: from the middle of the layers that it stands for. Blocks of other sizes stay as they are.
+    `spread`: layers from the first, which reads words, to the last, which makes what the teacher says. Blocks of other
+    sizes stay as they are.
     """
     for name in ("attention", "feed_forward"):
         old, new = getattr(teacher, name), getattr(student, name)
@@ -104,13 +108,27 @@ def copy_layers(student: Encoder, teacher: Encoder, choice: LayerChoice = "sprea
                 block.load_state_dict({key: torch.stack([one[key] for one in states]).mean(0) for key in states[0]})
 
 
+def _narrow(teacher: Model, words: Tensor, student: ModelConfig, sample: Tensor) -> Model:
+    """The teacher with as few heads and feed-forward units as its student has: those that matter most for a text."""
+    there = teacher.config
+    keep, keep_heads = student.intermediate_size / there.intermediate_size, student.num_heads / there.num_heads
+    if keep > 1 or keep_heads > 1 or keep == keep_heads == 1 or student.hidden_size != there.hidden_size:
+        return teacher
+    reader = Model(there.updated(vocab_size=len(words)), teacher.head)
+    reader.load_state_dict({**teacher.state_dict(), "encoder.embeddings.words.weight": words})
+    mask = (sample != student.pad_token_id).long()
+    return prune(reader, [Batch(sample, attention_mask=mask)], keep, keep_heads)
+
+
 def _spread(number: int, count: int, num_layers: int) -> int:
-    """The layer that one of several blocks takes: the middle of those that it stands for.
+    """The layer that one of several blocks takes: the first has the first, the last has the last.
 
     >>> [_spread(number, 3, 6) for number in range(3)], _spread(0, 1, 6)
-    ([0, 2, 4], 2)
+    ([0, 3, 5], 5)
     """
-    return max(0, ((2 * number + 1) * num_layers - count) // (2 * count))
+    if count == 1:
+        return num_layers - 1
+    return (2 * number * (num_layers - 1) + count - 1) // (2 * (count - 1))
 
 
 def _fit_rows(table: Tensor, count: int) -> Tensor:

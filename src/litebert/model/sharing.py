@@ -23,6 +23,8 @@ def layer_plan(config: ModelConfig, depth: int | None = None) -> LayerPlan:
     [(0, 0), (0, 1), (0, 2)]
     >>> layer_plan(ModelConfig(num_layers=6, sharing="groups", num_groups=2))
     [(0, 0), (0, 0), (0, 0), (1, 1), (1, 1), (1, 1)]
+    >>> layer_plan(ModelConfig(num_layers=6, sharing="groups", num_groups=3), depth=2)
+    [(0, 0), (2, 2)]
     """
     num_layers = config.num_layers if depth is None else depth
     if not 1 <= num_layers <= max_depth(config):
@@ -39,7 +41,10 @@ def layer_plan(config: ModelConfig, depth: int | None = None) -> LayerPlan:
             return [(layer, layer) for layer in layers]
         case "groups":
             # Integers on purpose: the float formula of the older codes sends some layers to the wrong group.
-            groups = [layer * config.num_groups // num_layers for layer in layers]
+            count = config.num_groups
+            groups = [layer * count // num_layers for layer in layers]
+            if num_layers < count:  # the last block is the one that makes what is read: it always runs
+                groups = [(layer + 1) * count // num_layers - 1 for layer in layers]
             inner = config.num_inner_layers
             return [(group * inner + i, group * inner + i) for group in groups for i in range(inner)]
 
