@@ -436,6 +436,8 @@ def finetune(
     scratch: bool = False,
     plain_head: bool = False,
     balanced: bool = False,
+    teacher: PathLike | None = None,
+    unlabelled: PathLike | None = None,
     config: SettingsSource = None,
     set: Sequence[str] = (),
     resume: bool = False,
@@ -450,6 +452,9 @@ def finetune(
 
     `columns` and the other ways to say what to read are those of `read_data`: text, pair, label, options, id, dev,
     test, data, kind, format, header, metric, skip_bad. `balanced` makes every class count the same, however rare it is.
+
+    `teacher` is a larger model that was fine-tuned for the same task: what it says about the examples is learnt beside
+    their labels, and about texts without labels (a file, `unlabelled`) alone.
     """
     given = [name for name, value in (("epochs", epochs), ("steps", steps), ("budget", budget)) if value is not None]
     if len(given) > 1:
@@ -459,6 +464,8 @@ def finetune(
     if plain_head and not dataset.task.has_unanswerable:
         raise RequestError("--plain-head is for questions that may have no answer, which alone have two heads")
     shape, tokenizer, location = open_encoder(os.fspath(model))
+    if unlabelled is not None:
+        dataset = _add_unlabelled(dataset, Path(unlabelled), teacher, columns)
     train = dataset.splits.get("train", ())
     length = choose_length(dataset.task, shape, max_length)
     chosen = configure(
@@ -477,6 +484,7 @@ def finetune(
         patience=patience,
         answerability=not plain_head,
         class_weights=balance_classes(dataset.task, train) if balanced else None,
+        teacher=None if teacher is None else os.fspath(teacher),
     )
     if config is not None or set:
         chosen = apply_settings(chosen, read_settings(config, {}, set))
@@ -486,6 +494,16 @@ def finetune(
         dataset, folder, chosen, tokenizer, resume=resume, on_step=on_step, on_message=on_message, on_evaluation=write
     )
     return FinetuneResult(**{field.name: getattr(result, field.name) for field in fields(result)})
+
+
+def _add_unlabelled(data: Dataset, file: Path, teacher: PathLike | None, reading: Mapping[str, Any]) -> Dataset:
+    """The examples, and texts without labels among those to learn from."""
+    if teacher is None:
+        raise RequestError("--unlabelled needs a --teacher that says what to learn from it")
+    layout = {name: reading[name] for name in ("skip_bad", "format", "header") if name in reading}
+    found = read_task_examples(data.task, file, with_labels=False, **layout)
+    splits = {**data.splits, "train": (*data.splits.get("train", ()), *found.examples)}
+    return Dataset(data.task, splits, data.num_skipped + found.num_skipped)
 
 
 def report_writer(folder: Path, data: Dataset) -> Callable[[Mapping[str, Evaluation]], Path | None]:

@@ -53,6 +53,20 @@ def home(small_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def test_a_small_model_learns_from_a_large_one_and_from_texts_without_labels(
+    home: Path, small_encoder: Path, tmp_path: Path
+) -> None:
+    few, texts = write_table(tmp_path / "few.csv", 12, 7), tmp_path / "texts.csv"
+    rows = [one.text for one in make_examples("classification", 160, 8) if isinstance(one, TextExample)]
+    texts.write_text("\n".join(["what was said", *(f'"{row}"' for row in rows)]) + "\n", encoding="utf-8")
+    asked = ("finetune", few, "--dev", home / "dev.csv", "--text", "what was said", "--label", "who", "--steps", 60)
+    asked = (*asked, *QUICK, "--model", small_encoder, "-o", tmp_path / "run", "--unlabelled", texts)
+    assert "--unlabelled needs a --teacher" in fails(*asked)
+    done = run_here(*asked, "--teacher", home / "runs" / "seed-0", "--json")
+    assert done.exit_code == 0, done.output + repr(done.exception)
+    assert json.loads(done.stdout)["splits"]["dev"]["accuracy"] > 0.9
+
+
 def test_a_run_leaves_figures_answers_and_a_page(home: Path) -> None:
     summary = json.loads((home / "runs" / "seeds.json").read_text(encoding="utf-8"))
     assert summary["splits"]["dev"]["median"] > 0.9

@@ -24,6 +24,7 @@ __all__ = ["finetune"]
     epilog="Examples:  litebert finetune sst-2 --data glue/SST-2 --model my-run --epochs 3 --lr 2e-4\n\n"
     "litebert finetune reviews.csv --text review --label stars --model my-run --seeds 5\n\n"
     "litebert finetune pairs.tsv --kind similarity --text first --pair second --label score --model my-run\n\n"
+    "litebert finetune reviews.csv --teacher large-run --unlabelled more-reviews.csv --out small-run\n\n"
     "litebert finetune squad2 --data squad --model my-run --out answers"
 )
 @takes(splits, reading, layout, tuning)
@@ -50,6 +51,13 @@ def finetune(
     balanced: Annotated[
         bool, typer.Option("--balanced", help="Let every class count the same in the loss, however rare it is.")
     ] = False,
+    teacher: Annotated[
+        str | None,
+        typer.Option(help="A larger model that was fine-tuned for this task: learn what it says, beside the labels."),
+    ] = None,
+    unlabelled: Annotated[
+        Path | None, typer.Option(help="Texts without labels, to learn what the teacher says about them.")
+    ] = None,
     config: ConfigFile = None,
     set_: Set = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the newest whole checkpoint.")] = False,
@@ -88,6 +96,8 @@ def finetune(
                 scratch=scratch,
                 plain_head=plain_head,
                 balanced=balanced,
+                teacher=teacher,
+                unlabelled=unlabelled,
                 config=config,
                 set=set_ or (),
                 resume=resume and run.exists,

@@ -54,6 +54,8 @@ class FinetuneConfig(RunConfig):
     """Tokens of a row."""
     windows: WindowConfig | None = None
     """Questions: how contexts are cut."""
+    teacher: str | None = None
+    """A model that was fine-tuned for the task: what it says about the examples is learnt, beside their labels."""
     scale: TargetScale | None = None
     """Numbers: what they are like, so that they can be learnt as numbers about 0."""
     learns_answerability: bool = True
@@ -160,6 +162,7 @@ def configure(
     patience: int | None = None,
     answerability: bool = True,
     class_weights: Sequence[float] | None = None,
+    teacher: str | None = None,
 ) -> FinetuneConfig:
     """A complete configuration from a task's recipe and a few wishes.
 
@@ -196,6 +199,7 @@ def configure(
         windows=kind.options(length).windows,
         learns_answerability=answerability,
         class_weights=None if class_weights is None else tuple(class_weights),
+        teacher=teacher,
         train=TrainConfig(
             steps=None if seconds is not None else steps,
             seconds=seconds,

@@ -30,6 +30,7 @@ from litebert.tasks.metrics import evaluate_outputs, measure_majority
 from litebert.tasks.outputs import run_model
 from litebert.tasks.predictions import write_predictions
 from litebert.tasks.task import Dataset, Example, Predictions, Task, hash_examples
+from litebert.tasks.teacher import TaskTeacher
 from litebert.text.tokenizer import Tokenizer
 from litebert.training.distributed import World
 from litebert.training.job import OnMessage, OnStep, RunResult
@@ -68,6 +69,9 @@ class Finetuning:
         dev = dataset.splits.get("dev")
         self._dev_hash = hash_examples(dev) if dev else None
         self.data = {"examples": hash_examples(dataset.splits["train"]), "dev": self._dev_hash or hash_examples(())}
+        self.teacher = None if config.teacher is None else TaskTeacher(config.teacher, self.task)
+        if self.teacher is not None:
+            self.data["teacher"] = self.teacher.hash
 
     def describe_run(self) -> dict[str, Any]:
         """Sizes of the splits, and what always giving the most frequent answer gets."""
@@ -76,7 +80,7 @@ class Finetuning:
         return {
             "examples": {name: len(examples) for name, examples in splits.items()},
             "num_skipped": self.dataset.num_skipped,
-            "baselines": {"majority": measure_majority(self.task, splits["train"], dev) if dev else {}},
+            "baselines": {"majority": measure_majority(self.task, self._labelled(), dev) if dev else {}},
         }
 
     def setup(self, world: World, config: FinetuneConfig, fresh: bool, on_message: OnMessage) -> None:
@@ -88,11 +92,18 @@ class Finetuning:
             if self.model.encoder.pooler is not None:  # it stands on the encoder, and may be as fresh as the head
                 self.model.encoder.pooler.requires_grad_(True)
         self.features = self.encode("train")
+        if self.teacher is not None:
+            answers = self.teacher.answer(self.dataset.splits["train"], world.device, on_message)
+            self.features = replace(self.features, labels=answers)
         if config.scale is not None and self.features.labels is not None:
             self.features = replace(self.features, labels=config.scale.shrink(self.features.labels))
         self.dev_features = self.encode("dev") if self.dataset.splits.get("dev") else None
         weights = config.class_weights
         self._weights = None if weights is None else torch.tensor(weights, device=world.device)
+
+    def _labelled(self) -> list[Example]:
+        """Examples to learn from that people have labelled."""
+        return [one for one in self.dataset.splits["train"] if self.task_kind.gold(one) is not None]
 
     def encode(self, split: str) -> Features:
         """Encode the examples of a split."""
@@ -218,11 +229,12 @@ def finetune(
     if not train:
         raise RequestError(f"{config.task.name} has no training examples here: nothing can be learnt from them")
     kind = kind_of(config.task)
-    unlabelled = next((example for example in train if kind.gold(example) is None), None)
-    if unlabelled is not None:
+    labelled = [example for example in train if kind.gold(example) is not None]
+    if not labelled or (len(labelled) < len(train) and config.teacher is None):
+        unlabelled = next(example for example in train if kind.gold(example) is None)
         name = unlabelled.location or f"training example {unlabelled.id!r}"
         raise RequestError(f"{name} has no label to learn: add it, or leave such examples out")
-    scale = kind.target_scale(train)
+    scale = kind.target_scale(labelled)
     if scale is not None:
         config = config.model_copy(update={"scale": scale})
     job, folder = Finetuning(data, config, tokenizer), RunFolder(out)
@@ -289,6 +301,7 @@ def _describe(config: FinetuneConfig, state: TrainingState, num_items: int) -> s
         "dropout": f"{config.model.hidden_dropout:g}, before the classifier {config.model.classifier_dropout:g}",
         "longest row": f"{config.windows.max_length if config.windows else config.max_length} tokens",
         "encoder": "frozen" if config.frozen else "trained",
+        **({} if config.teacher is None else {"teacher": Path(config.teacher).name}),
         "begun with": "random weights" if config.begin_from is None else "a pretrained encoder",
         "seed": str(train.seed),
     }

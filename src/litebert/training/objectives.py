@@ -72,8 +72,14 @@ def pretraining_loss(model: nn.Module, batch: Batch, depth: int | None = None) -
 
 
 def class_loss(logits: Tensor, labels: Tensor, total: float, weights: Tensor | None = None) -> Tensor:
-    """Cross-entropy of classes, of tags, or of the options of a question: (…, classes) against (…)."""
+    """Cross-entropy of classes, of tags, or of the options of a question: (…, classes) against (…).
+
+    Labels may also be shares of the classes, (…, classes), as a teacher gives them; `total` then counts each share.
+    """
     flat = logits.float().flatten(0, -2)
+    if labels.is_floating_point():
+        soft = F.cross_entropy(flat, labels.flatten(0, -2), weights, reduction="sum")
+        return soft * labels.shape[-1] / max(total, 1)
     loss = F.cross_entropy(flat, labels.flatten(), weights, ignore_index=NO_LABEL, reduction="sum")
     return loss / max(total, 1)
 

@@ -205,6 +205,13 @@ class Kind(ABC):
         shares = np.mean([probabilities(logits) for logits in members], axis=0)
         return np.log(np.clip(shares, 1e-12, 1 - 1e-12)).astype(np.float32)
 
+    def soft_labels(self, task: Task, examples: Sequence[Example], outputs: Sequence[Any]) -> NDArray[np.float32]:
+        """What a fine-tuned model says about examples as labels for another; where labels are known, the mean of both.
+
+        `outputs` have the order of the task's labels.
+        """
+        raise RequestError(f"a teacher's answers can be learnt for classes and scores of texts, not for {self.name}")
+
     # --- from what the model says to answers -----------------------------------------------------------------------
 
     def decode(self, task: Task, outputs: Sequence[Any], threshold: float | None = None) -> Predictions:

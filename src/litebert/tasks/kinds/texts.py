@@ -188,6 +188,23 @@ class TextKind(Kind):
     def label_array(self, task: Task, examples: Sequence[TextExample]) -> NDArray[Any]:
         """Labels as numbers."""
 
+    def soft_labels(self, task: Task, examples: Sequence[Example], outputs: Sequence[Any]) -> NDArray[np.float32]:
+        """Probabilities or numbers, as the loss takes them."""
+        said = np.array([self.read_soft(output) for output in outputs], np.float32)
+        known = [number for number, example in enumerate(examples) if self.gold(example) is not None]
+        if known:
+            golds = self.label_array(
+                task, [one for one in examples if isinstance(one, TextExample) and one.label is not None]
+            )
+            if said.ndim > golds.ndim:  # classes by number
+                golds = np.eye(said.shape[1], dtype=np.float32)[golds]
+            said[known] = (said[known] + golds) / 2
+        return said
+
+    @abstractmethod
+    def read_soft(self, output: Any) -> Any:
+        """What the model says about a text, in the form of its label: shares of the classes, or a number."""
+
     def read_output(
         self, task: Task, output: ModelOutput, features: Features, items: Sequence[int], options: EncodeOptions
     ) -> list[Any]:
@@ -236,6 +253,10 @@ class Classification(TextKind):
         """The index of each class."""
         index = {name: number for number, name in enumerate(task.labels)}
         return np.array([index[str(example.label)] for example in examples], np.int64)
+
+    def read_soft(self, output: Any) -> Any:
+        """The share of each class."""
+        return probabilities(output)
 
     def loss(
         self, output: ModelOutput, batch: Batch, totals: Sequence[float], weights: Tensor | None = None
@@ -344,6 +365,10 @@ class MultiLabel(TextKind):
             assert isinstance(example.label, tuple)
             table[row, [index[name] for name in example.label]] = 1
         return table
+
+    def read_soft(self, output: Any) -> Any:
+        """How likely each class is."""
+        return _yes(output)
 
     def loss(
         self, output: ModelOutput, batch: Batch, totals: Sequence[float], weights: Tensor | None = None
@@ -457,6 +482,10 @@ class Regression(TextKind):
     def label_array(self, task: Task, examples: Sequence[TextExample]) -> NDArray[Any]:
         """The numbers."""
         return np.array([example.label for example in examples], np.float32)
+
+    def read_soft(self, output: Any) -> Any:
+        """The number."""
+        return float(output[0])
 
     def loss(
         self, output: ModelOutput, batch: Batch, totals: Sequence[float], weights: Tensor | None = None
