@@ -10,9 +10,10 @@ from itertools import pairwise
 from typing import Any, Literal, Self
 
 import numpy as np
+from scipy import sparse  # type: ignore[import-untyped]
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer  # type: ignore[import-untyped]
 
-from litebert.baselines.linear import LinearModel, Matrix, check_examples, combine_pairs
+from litebert.baselines.linear import LinearModel, Matrix, TextVectors, check_examples, combine_pairs
 from litebert.baselines.words import Text, split_pair, split_words
 
 __all__ = ["BagOfWords", "Weighting", "choose_vocabulary", "count_words", "list_singles", "make_counter"]
@@ -45,11 +46,11 @@ class BagOfWords:
     `counts` takes single words. `tf-idf` also takes pairs of neighbouring words, damps repetition (1 + log count) and
     brings each text to length 1. For pairs of texts, see `combine_pairs`. Features are the terms that most texts
     have, at most 200,000, and fewer if there are more than 250 labels:
-    the coefficients stay below 200 MB (twice that while they are learnt).
+    the coefficients stay below 200 MB (twice that while they are learnt). `vectors` add features of their own.
     """
 
-    def __init__(self, model: LinearModel, weighting: Weighting = "counts") -> None:
-        self._model, self._weighting = model, weighting
+    def __init__(self, model: LinearModel, weighting: Weighting = "counts", vectors: TextVectors | None = None) -> None:
+        self._model, self._weighting, self._vectors = model, weighting, vectors
 
     def fit(self, texts: Sequence[Text], targets: Sequence[Any]) -> Self:
         """Choose the terms, weigh them and learn what they say about the targets."""
@@ -61,24 +62,29 @@ class BagOfWords:
         self._counter = make_counter(choose_vocabulary(map(analyse, singles), max_features), analyse)
         counts = self._counter.transform(singles)
         self._idf = TfidfTransformer(sublinear_tf=True).fit(counts) if self._weighting == "tf-idf" else None
-        self._model.fit(self._make_features(counts), targets)
+        self._model.fit(self._make_features(counts, singles), targets)
         return self
 
     def predict(self, texts: Sequence[Text]) -> list[Any]:
         """A target for each text; words that training did not see count for nothing."""
         if not texts:
             return []
-        return self._model.predict(self._make_features(self._counter.transform(list_singles(texts, self._is_pair))))
+        singles = list_singles(texts, self._is_pair)
+        return self._model.predict(self._make_features(self._counter.transform(singles), singles))
 
-    def _make_features(self, counts: Matrix) -> Matrix:
-        vectors = counts.astype(np.float64) if self._idf is None else self._idf.transform(counts)
-        return combine_pairs(vectors[::2], vectors[1::2]) if self._is_pair else vectors
+    def _make_features(self, counts: Matrix, texts: list[str]) -> Matrix:
+        bags = counts.astype(np.float64) if self._idf is None else self._idf.transform(counts)
+        features = [bags] if self._vectors is None else [bags, self._vectors.average(texts).astype(np.float64)]
+        if self._is_pair:
+            features = [combine_pairs(feature[::2], feature[1::2]) for feature in features]
+        return features[0] if len(features) == 1 else sparse.hstack(features, format="csr")
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the coefficients, of the idf weights and of the terms in UTF-8."""
+        """Bytes of the coefficients, of the idf weights, of the terms in UTF-8, and of what gives vectors."""
         terms = sum(len(term.encode()) for term in self._counter.vocabulary_)
-        return self._model.size_bytes + terms + (0 if self._idf is None else int(self._idf.idf_.nbytes))
+        vectors = 0 if self._vectors is None else self._vectors.size_bytes
+        return self._model.size_bytes + terms + vectors + (0 if self._idf is None else int(self._idf.idf_.nbytes))
 
 
 def list_singles(texts: Sequence[Text], is_pair: bool) -> list[str]:

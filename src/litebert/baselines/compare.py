@@ -7,15 +7,21 @@ paper should say how far above the others it stands.
 
 import statistics
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from litebert.baselines.ladder import EXPLANATIONS, LADDER, make_rung
+from litebert.baselines.vectors import EncoderVectors, make_frozen
 from litebert.errors import RequestError
 from litebert.folders import write_json
-from litebert.inference.load import load
+from litebert.inference.load import TruncationWarning, load
 from litebert.tasks.config import FinetuneConfig, choose_length, configure, measure_volume
 from litebert.tasks.finetune import finetune, open_encoder
 from litebert.tasks.kinds import kind_of
@@ -26,12 +32,26 @@ from litebert.text.tokenizer import Tokenizer
 from litebert.training.job import OnStep, RunResult
 from litebert.training.run_folder import RunFolder
 
-__all__ = ["MAJORITY", "PRETRAINED", "SCRATCH", "Comparison", "compare", "run_encoder", "run_majority", "run_rung"]
+__all__ = [
+    "FROZEN",
+    "MAJORITY",
+    "MIXED",
+    "PRETRAINED",
+    "SCRATCH",
+    "Comparison",
+    "compare",
+    "run_encoder",
+    "run_majority",
+    "run_rung",
+]
 
 MAJORITY, SCRATCH, PRETRAINED = "majority", "encoder from scratch", "pretrained encoder"
+FROZEN, MIXED = "encoder's vectors", "vectors and tf-idf"
 _EXPLANATIONS = {
     **EXPLANATIONS,
     MAJORITY: "the answer that is most often right, whatever is asked",
+    FROZEN: "a linear model on what the encoder that was named makes of a text, as it is",
+    MIXED: "a linear model on these vectors and on tf-idf",
     SCRATCH: "the same encoder and recipe, begun with random weights",
     PRETRAINED: "fine-tuned from the model that was named",
 }
@@ -91,7 +111,21 @@ class Comparison:
     @property
     def rungs(self) -> list[str]:
         """The names of all rungs, from the simplest upwards."""
-        return [MAJORITY, *LADDER[kind_of(self.task).answer_type], SCRATCH, PRETRAINED]
+        answer_type = kind_of(self.task).answer_type
+        frozen = (FROZEN, MIXED) if answer_type in ("label", "labels", "number") else ()
+        return [MAJORITY, *LADDER[answer_type], *frozen, SCRATCH, PRETRAINED]
+
+    @cached_property
+    def vectors(self) -> EncoderVectors:
+        """Of the encoder, as it is."""
+        pipeline = load(self.config.begin_from or self.encoder)
+
+        def embed(texts: list[str]) -> NDArray[Any]:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", TruncationWarning)
+                return np.asarray(pipeline.embed(texts))
+
+        return EncoderVectors(embed, sum(tensor.nbytes for tensor in pipeline.model.parameters()))
 
     def describe(self, rows: Sequence[ResultRow]) -> dict[str, Any]:
         """The comparison as it is saved: what was asked, with which settings, and the rows of the table."""
@@ -166,13 +200,22 @@ def run_majority(comparison: Comparison) -> ResultRow:
 def run_rung(comparison: Comparison, name: str, seed: int = 0) -> ResultRow:
     """Train and measure one of the baselines."""
     kind = kind_of(comparison.task)
-    rung = make_rung(name, kind.answer_type, seed)
-    begun = time.perf_counter()
+    is_frozen = name in (FROZEN, MIXED)
+    rung = (
+        make_frozen(comparison.vectors, kind.answer_type, name == MIXED, seed)
+        if is_frozen
+        else make_rung(name, kind.answer_type, seed)
+    )
+
+    def clock() -> float:
+        return time.perf_counter() + (comparison.vectors.saved_seconds if is_frozen else 0.0)
+
+    begun = clock()
     targets = [kind.baseline_target(example) for example in comparison.train]
     rung.fit([kind.inputs(example) for example in comparison.train], targets)
-    trained = time.perf_counter()
+    trained = clock()
     answers = rung.predict([kind.inputs(example) for example in comparison.examples])
-    rate = len(answers) / max(time.perf_counter() - trained, 1e-9)
+    rate = len(answers) / max(clock() - trained, 1e-9)
     predictions = Predictions(tuple(map(kind.read_baseline, answers)))
     metrics = compute_metrics(comparison.task, comparison.examples, predictions)
     return _make_row(comparison, name, metrics, trained - begun, rung.size_bytes, rate)

@@ -21,6 +21,7 @@ __all__ = [
     "LinearModel",
     "LinearRegressor",
     "Matrix",
+    "TextVectors",
     "check_examples",
     "combine_pairs",
     "sort_labels",
@@ -46,6 +47,20 @@ class LinearModel(Protocol):
     @property
     def size_bytes(self) -> int:
         """Bytes of the coefficients."""
+
+
+class TextVectors(Protocol):
+    """What gives a text a vector."""
+
+    def fit(self, texts: Sequence[str]) -> object:
+        """Learn what there is to learn from texts."""
+
+    def average(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """A vector for each text."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of what is kept."""
 
 
 class LinearClassifier:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from litebert.baselines.bag_of_words import list_singles, make_counter
-from litebert.baselines.linear import LinearModel, check_examples, combine_pairs
+from litebert.baselines.linear import LinearModel, TextVectors, check_examples, combine_pairs
 from litebert.baselines.words import Text, split_words
 from litebert.errors import RequestError
 
@@ -105,12 +105,15 @@ class WordVectors:
 class AveragedVectors:
     """The average of the word vectors of a text, and a linear model on top of it.
 
+    `vectors` give another vector for each text instead.
+
     For pairs of texts, see `combine_pairs`. The coefficients are learnt from at most 200,000 texts (50,000 pairs),
     drawn at random. Each feature is brought to mean 0 and spread 1 on the training texts.
     """
 
-    def __init__(self, model: LinearModel, seed: int = 0) -> None:
-        self._seed, self._vectors, self._model = seed, WordVectors(seed=seed), model
+    def __init__(self, model: LinearModel, seed: int = 0, vectors: TextVectors | None = None) -> None:
+        self._seed, self._model = seed, model
+        self._vectors: TextVectors = WordVectors(seed=seed) if vectors is None else vectors
 
     def fit(self, texts: Sequence[Text], targets: Sequence[Any]) -> Self:
         """Learn the vectors, then what their averages say about the targets."""

@@ -34,7 +34,7 @@ def compare(
     as_json: Json = False,
     **given: Any,
 ) -> None:
-    """Run the ladder: majority, bag of words, tf-idf, word2vec, n-grams, an encoder from scratch, and yours."""
+    """Run the ladder: majority, bags of words, tf-idf, word2vec, n-grams, your encoder's vectors, the encoder tuned."""
     from litebert.runtime import prepare_process
 
     prepare_process()

@@ -31,7 +31,7 @@ def distill(
             "--model",
             "-m",
             help="The student: a name of `litebert models`, or a folder to begin with. If not given, "
-            "the teacher as an ALBERT: words of size 64, two blocks for all layers.",
+            "the teacher as an ALBERT: words of size 96, three narrow blocks for all layers.",
         ),
     ] = None,
     tokenizer: Annotated[
@@ -53,7 +53,7 @@ def distill(
     ] = None,
     batch: Annotated[int | None, typer.Option(min=1, help="Rows in a step, of all processes together.")] = None,
     length: Annotated[int | None, typer.Option(min=8, help="Tokens in a row; 64 if not given, 256 at the end.")] = None,
-    lr: Annotated[float | None, typer.Option(help="Peak of the learning rate; 1.5e-3 if not given.")] = None,
+    lr: Annotated[float | None, typer.Option(help="Peak of the learning rate; 1e-3 if not given.")] = None,
     optimizer: Annotated[str | None, typer.Option(help="adamw or lamb.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of the weights and of the text's order.")] = None,
     micro_batch: Annotated[int | None, typer.Option(min=1, help="Rows to hold in memory at once.")] = None,

@@ -1,0 +1,60 @@
+"""Linear models on an encoder's vectors: they generalise as the vectors do, with the words beside them if asked."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from litebert.baselines.vectors import EncoderVectors, make_frozen
+from litebert.tasks.kinds.kind import AnswerType
+
+MEANING = {"cat": 0, "kitten": 0, "dog": 1, "puppy": 1, "odd": 2}
+LABELS: dict[str, Any] = {"label": ("feline", "canine"), "labels": (("feline",), ("canine",)), "number": (0.0, 1.0)}
+
+
+class Embed:
+    """A vector that says what a text is about, whichever word it uses; counts what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def __call__(self, texts: list[str]) -> NDArray[Any]:
+        self.asked += texts
+        return np.array([np.eye(3)[MEANING[text.split()[-1]]] * 7 + 0.1 * (len(text) % 3) for text in texts])
+
+
+@pytest.mark.parametrize("words", [False, True])
+@pytest.mark.parametrize("answer_type", LABELS)
+def test_words_that_training_did_not_see_are_known_by_their_vectors(answer_type: AnswerType, words: bool) -> None:
+    embed = Embed()
+    rung = make_frozen(EncoderVectors(embed, 100), answer_type, words)
+    seen = [f"{start} {word}" for start in ("my", "the", "one", "that") for word in ("cat", "dog")]
+    rung.fit(seen, [*LABELS[answer_type]] * 4)
+    found = rung.predict(["some kitten", "some puppy"])
+    if answer_type == "number":
+        assert found[0] < 0.4 < 0.6 < found[1]
+    else:
+        assert found == [*LABELS[answer_type]]
+    assert rung.size_bytes > 100
+    assert sorted(embed.asked) == sorted([*seen, "some kitten", "some puppy"])
+
+
+@pytest.mark.parametrize("words", [False, True])
+def test_pairs_are_alike_if_their_vectors_are(words: bool) -> None:
+    rung = make_frozen(EncoderVectors(Embed(), 0), "label", words)
+    names = ("cat", "dog", "odd")
+    pairs = [(f"a {one}", f"the {other}") for one in names for other in names] * 6
+    rung.fit(pairs, [first.split()[1] == second.split()[1] for first, second in pairs])
+    assert rung.predict([("a kitten", "the cat"), ("a puppy", "the kitten")]) == [True, False]
+    assert rung.predict([]) == []
+
+
+def test_a_text_is_embedded_once_to_length_one() -> None:
+    embed = Embed()
+    vectors = EncoderVectors(embed, 0).fit([])
+    first = vectors.average(["a cat", "a dog", "a cat"])
+    np.testing.assert_allclose(np.linalg.norm(first, axis=1), 1, rtol=1e-6)
+    np.testing.assert_array_equal(vectors.average(["a dog"])[0], first[1])
+    assert embed.asked == ["a cat", "a dog"]
+    assert vectors.saved_seconds > 0
