@@ -128,7 +128,8 @@ def test_the_ladder(home: Path, small_encoder: Path, tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output + repr(done.exception)
     said: dict[str, Any] = json.loads(done.stdout)
     scores = {row["name"]: row["score"] for row in said["rows"]}
-    names = ["majority", "bag-of-words", "tf-idf", "word2vec", "n-gram", "encoder from scratch", "pretrained encoder"]
+    simple = ["majority", "bag-of-words", "tf-idf", "word2vec", "n-gram"]
+    names = [*simple, "vectors", "vectors+tf-idf", "encoder from scratch", "pretrained encoder"]
     assert list(scores) == names
     assert (said["split"], said["metric"]) == ("test", "accuracy")
     assert said == json.loads((tmp_path / "ladder" / "compare.json").read_text(encoding="utf-8"))

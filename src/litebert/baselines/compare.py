@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 MAJORITY, SCRATCH, PRETRAINED = "majority", "encoder from scratch", "pretrained encoder"
-FROZEN, MIXED = "encoder's vectors", "vectors and tf-idf"
+FROZEN, MIXED = "vectors", "vectors+tf-idf"
 _EXPLANATIONS = {
     **EXPLANATIONS,
     MAJORITY: "the answer that is most often right, whatever is asked",

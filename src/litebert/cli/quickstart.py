@@ -29,7 +29,7 @@ _QUESTIONS = (
     "make my program wait until another thread is done",
     "which numbers are the same in both lists?",
 )
-_RUNGS = "majority,bag-of-words,tf-idf,word2vec,n-gram,encoder's vectors,vectors and tf-idf,pretrained encoder"
+_RUNGS = "majority,bag-of-words,tf-idf,word2vec,n-gram,vectors,vectors+tf-idf,pretrained encoder"
 _PASSAGES = 15_000  # to search, a minute's work; Python's documentation has fewer
 _CONTENTS = ("search.html", "libraries", "compared", "tokenizer", "corpus", "run")
 _DOCUMENTATION = "Read the English documentation on this machine, and learn a vocabulary from it."
