@@ -1,9 +1,10 @@
 """What an encoder is worth to somebody with labels of their own and a laptop.
 
 For 200, 1,000 and all labels of a task: a linear model on the encoder's frozen vectors, one on these and tf-idf, and
-the encoder fine-tuned by `litebert.finetune` with its defaults for a user's own table. Beside them what needs no encoder (the majority, bags of
-words, tf-idf) and the static vectors that model2vec distils from a teacher. All learn from the same examples and are
-scored on the same others. Where pairs are rated, the plain cosine is measured too, which needs no labels.
+the encoder fine-tuned by `litebert.finetune` with its defaults for a user's own table. Beside them what needs no
+encoder (the majority, bags of words, tf-idf) and the static vectors that model2vec distils from a teacher. All learn
+from the same examples and are scored on the same others. Where pairs are rated, the plain cosine is measured too,
+which needs no labels.
 
 Cells that are done are kept in --out and not repeated, so that the table can grow over several sittings:
 
@@ -696,7 +697,7 @@ def count_wins(rows: Sequence[Row], names: Sequence[str]) -> list[str]:
     lines = []
     for encoder, ways in encoders.items():
         sides = [([way], way) for way in ways] + (
-            [(ways, f"{encoder}, the better of both (known afterwards only)")] if len(ways) > 1 else []
+            [(ways, f"{encoder}, the best of these (known afterwards only)")] if len(ways) > 1 else []
         )
         for side, title in sides:
             against = [_count(rows, side, SIMPLE, "the best simple rung"), _count(rows, side, [STATIC], STATIC)]
