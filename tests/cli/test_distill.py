@@ -48,6 +48,12 @@ def finished(teacher: Path, text: Path, tmp_path_factory: pytest.TempPathFactory
     return out
 
 
+def test_what_is_wrong_is_said_before_text_is_cut(teacher: Path, text: Path, tmp_path: Path) -> None:
+    for wrong in (("--depths", "99"), ("--dimensions", "9999"), ("--set", "colour=red")):
+        fails("distill", teacher, text, "--steps", 4, "-o", tmp_path / "run", *wrong)
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_run_leaves_a_model_and_a_page(finished: Path) -> None:
     assert "<svg" in (finished / "report.html").read_text(encoding="utf-8")
     assert "## Distillation" in (finished / "model" / "README.md").read_text(encoding="utf-8")

@@ -36,7 +36,7 @@ def refuse(teacher: object, corpus: Corpus, *sets: str, **options: Any) -> str:
 def test_options_reach_the_configuration(bert: Path, small_corpus: Corpus) -> None:
     options = {"batch": 6, "depths": [1, 2], "dimensions": [4], "lr": 0.5, "optimizer": "lamb", "seed": 7}
     how = {"micro_batch": 3, "precision": "bf16", "parallel": "fsdp", "save_every": "9", "keep": 4}
-    config = choose(bert, small_corpus, "model.sharing=all", "model.num_inner_layers=1", **options, **how)
+    config = choose(bert, small_corpus, "model.sharing=all", "model.num_groups=1", **options, **how)
     train = config.train
     assert (train.steps, train.seconds, train.batch_size, config.stream.length) == (10, None, 6, 32)
     assert (config.depths, config.dimensions) == ((1, 2), (4,))
@@ -64,7 +64,7 @@ def test_what_is_said_last_counts(bert: Path, small_corpus: Corpus, tmp_path: Pa
 
 
 def test_the_recipe_follows_the_shape_that_is_set(bert: Path, small_corpus: Corpus) -> None:
-    config = choose(bert, small_corpus, "model.sharing=all", "model.num_inner_layers=1", "model.num_layers=5")
+    config = choose(bert, small_corpus, "model.sharing=all", "model.num_groups=1", "model.num_layers=5")
     assert config.depths == (1, 2, 3, 4, 5)
     short = choose_distillation(str(bert), small_corpus, {"steps": 1}, None, ["model.max_positions=16"])
     assert max(short.stream.length, *(stage.length or 0 for stage in short.train.stages)) == 16

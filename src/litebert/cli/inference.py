@@ -108,7 +108,12 @@ def _read_texts(files: list[str], columns: list[str] | None, skip_bad: bool) -> 
     for name in files:
         if name == "-" or (Path(name).is_file() and format_of(name)[0] in (None, "text")):
             reader = RecordReader(sys.stdin.buffer if name == "-" else name, name=name, skip_bad=skip_bad)
-            found += [line for _, line in reader.lines() if line.strip()]
+            lines = [line for _, line in reader.lines()]
+            texts = [line for line in lines if line.strip()]
+            found += texts
+            if len(texts) < len(lines):
+                message = f"{len(lines) - len(texts):,} of {len(lines):,} lines of {name} are empty and have no vector"
+                typer.echo(f"litebert: {message}", err=True)
         else:
             found += [document.text for document in open_sources([name], columns or "text", skip_bad)]
     return found

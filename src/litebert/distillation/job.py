@@ -24,7 +24,7 @@ from litebert.corpus.stream import BatchStream
 from litebert.distillation.config import DistillConfig
 from litebert.distillation.start import begin_from_teacher, translate_words
 from litebert.errors import RequestError
-from litebert.folders import MANIFEST, hash_file
+from litebert.folders import MANIFEST, hash_file, model_name
 from litebert.hub import resolve
 from litebert.model.cost import count_encoder_parameters, forward_flops
 from litebert.model.heads import SentenceEmbeddingHead
@@ -391,7 +391,7 @@ class Distillation:
         teacher, student = (count_encoder_parameters(shape) for shape in (self.teacher_config, config.model))
         text = self.corpus.num_tokens(TRAIN)
         rows = {
-            "teacher": f"{Path(config.teacher).name}, {teacher:,} parameters ({teacher / student:.1f} × as many)",
+            "teacher": f"{model_name(config.teacher)}, {teacher:,} parameters ({teacher / student:.1f} × as many)",
             "text": f"{text:,} tokens without labels, read {state.tokens / max(text, 1):.1f} times",
             "steps": f"{state.step:,}, {state.tokens:,} tokens in {state.seconds / 60:.1f} minutes",
             "taught": ", ".join(self.parts),

@@ -39,9 +39,16 @@ DISTILL_OPTIONS = (
 
 
 def choose_distillation(
-    teacher: str, corpus: Corpus, options: Mapping[str, Any], config: SettingsSource = None, sets: Sequence[str] = ()
+    teacher: str,
+    corpus: Corpus | None,
+    options: Mapping[str, Any],
+    config: SettingsSource = None,
+    sets: Sequence[str] = (),
 ) -> DistillConfig:
-    """Make the configuration of a new run from the options that were given, a file or mapping, and assignments."""
+    """Make the configuration of a new run from the options that were given, a file or mapping, and assignments.
+
+    Without a corpus (it takes time to make one), the student has its teacher's vocabulary: enough to find mistakes.
+    """
     if "budget" in options and "steps" in options:
         raise RequestError("--budget and --steps both say when a run ends: leave one of them out")
     folder, shape = read_teacher(teacher)
@@ -97,14 +104,15 @@ def read_teacher(name: str) -> tuple[Path, ModelConfig]:
     return folder, Model.read_config(folder)
 
 
-def _find_student(name: str | None, teacher: ModelConfig, corpus: Corpus) -> tuple[ModelConfig, str | None]:
+def _find_student(name: str | None, teacher: ModelConfig, corpus: Corpus | None) -> tuple[ModelConfig, str | None]:
     """The shape of the student: the teacher as an ALBERT, a preset, or a folder, whose weights it begins with."""
-    vocab_size = corpus.tokenizer.vocab_size
+    vocab_size = teacher.vocab_size if corpus is None else corpus.tokenizer.vocab_size
     if name is None:
         return shape_student(teacher).updated(vocab_size=vocab_size), None
     if name in PRESETS and not Path(name).is_dir():
         shape = preset_config(name).updated(vocab_size=vocab_size, embedding_normalize=True)
         return shape.updated(hidden_dropout=0.0, attention_dropout=0.0), None
-    corpus.check_tokenizer(name)
+    if corpus is not None:
+        corpus.check_tokenizer(name)
     shape = Model.read_config(name).updated(embedding_normalize=True, labels=(), problem_type=None)
     return shape, str(Path(name).resolve()) if Path(name).is_dir() else name

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from litebert.batch import Batch
 from litebert.config import ModelConfig
 from litebert.errors import RequestError
-from litebert.folders import locate_model, write_json
+from litebert.folders import locate_model, model_name, write_json
 from litebert.model.cost import training_flops
 from litebert.model.hf.checkpoint import write_folder
 from litebert.model.model import Model, ModelOutput
@@ -301,7 +301,7 @@ def _describe(config: FinetuneConfig, state: TrainingState, num_items: int) -> s
         "dropout": f"{config.model.hidden_dropout:g}, before the classifier {config.model.classifier_dropout:g}",
         "longest row": f"{config.windows.max_length if config.windows else config.max_length} tokens",
         "encoder": "frozen" if config.frozen else "trained",
-        **({} if config.teacher is None else {"teacher": Path(config.teacher).name}),
+        **({} if config.teacher is None else {"teacher": model_name(config.teacher)}),
         "begun with": "random weights" if config.begin_from is None else "a pretrained encoder",
         "seed": str(train.seed),
     }
