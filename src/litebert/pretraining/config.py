@@ -1,6 +1,8 @@
 """`PretrainConfig`: all that decides what a pretraining run does, in one record that is saved with it."""
 
-from pydantic import model_validator
+from typing import Annotated
+
+from pydantic import Field, model_validator
 
 from litebert.config import Head
 from litebert.corpus.stream import StreamConfig
@@ -16,6 +18,8 @@ class PretrainConfig(RunConfig):
     stream: StreamConfig
     head_start: bool = False
     """Begin with word frequencies and neighbours built in (see `litebert.pretraining.headstart`)."""
+    counted_tokens: Annotated[int, Field(ge=0)] = 0
+    """A head start with word vectors that are counted in so many tokens (see `litebert.pretraining.counts`)."""
     begin_from: str | None = None
     """A model folder or hub name whose weights to begin with."""
     held_out_rows: int = 256

@@ -3,7 +3,8 @@
 A shared encoder with random weights sits for thousands of steps on one finding, that some words are more frequent than
 others, before its attention begins to look at neighbours. Three things are written into the weights instead: the
 frequencies (as the bias of the word head), positions as sine waves, and heads that lean towards one side: their query
-is the key of a position beside it. They are ordinary weights of an ordinary model; training changes them like others.
+is the key of a position beside it. Words may have vectors that were counted (`litebert.pretraining.counts`). They are
+ordinary weights of an ordinary model; training changes them like others.
 """
 
 import math
@@ -26,12 +27,19 @@ _FASTEST, _SLOWEST = 1.5, 0.0075
 
 
 @torch.no_grad()
-def give_head_start(model: Model, frequencies: Tensor) -> None:
-    """Write frequencies (of each id, summing to 1) and neighbours into the fresh weights of a pretraining model."""
+def give_head_start(model: Model, frequencies: Tensor, words: Tensor | None = None) -> None:
+    """Write frequencies (of each id, summing to 1) and neighbours into the fresh weights of a pretraining model.
+
+    `words` (ids, E) are vectors of length 1 for the word table, or 0 where nothing is known of a word.
+    """
     config, embeddings = model.config, model.encoder.embeddings
     head = model.heads["masked_lm"]
     assert isinstance(head, MaskedLMHead)
     head.bias.copy_(frequencies.clamp(min=1e-9).log())
+    if words is not None:
+        table = embeddings.words.weight
+        known, scale = words.any(1), float(table.norm(dim=1).mean())
+        table[: len(words)][known] = words[known] * scale
     waves = torch.exp(torch.linspace(math.log(_FASTEST), math.log(_SLOWEST), config.embedding_size // 2))
     embeddings.positions.weight.copy_(_sine_table(config.max_positions, waves, embeddings.positions.weight))
     if isinstance(embeddings.projection, nn.Linear):

@@ -18,6 +18,7 @@ from litebert.model.cost import training_flops
 from litebert.model.hf.checkpoint import write_folder
 from litebert.model.model import Model, ModelOutput
 from litebert.pretraining.config import PretrainConfig
+from litebert.pretraining.counts import count_vectors
 from litebert.pretraining.evaluation import complete_samples, evaluate_held_out, held_out_batches
 from litebert.pretraining.guessers import Guessers
 from litebert.pretraining.headstart import give_head_start
@@ -106,7 +107,11 @@ class Pretraining:
         else:
             self.model = Model(config.model, config.head)
             if config.head_start and fresh:
-                give_head_start(self.model, count_frequencies(self.corpus))
+                words = None
+                if config.counted_tokens:
+                    on_message(f"counting which words stand near which in {config.counted_tokens:,} tokens")
+                    words = count_vectors(self.corpus, config.model.embedding_size, config.counted_tokens)
+                give_head_start(self.model, count_frequencies(self.corpus), words)
         self.held_out = held_out_batches(self.corpus, config.stream, config.held_out_rows)
 
     # --- a step ---------------------------------------------------------------------------------------------------
