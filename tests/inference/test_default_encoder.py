@@ -31,12 +31,12 @@ def test_it_is_in_the_package_and_small(encoder: litebert.Pipeline) -> None:
     folder = resolve(DEFAULT_ENCODER)
     assert DEFAULT_ENCODER in packaged_encoders()
     assert folder.parent.parent == Path(litebert.__file__).parent
-    assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) <= 12_500_000
+    assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) <= 13_000_000
     assert count_encoder_parameters(encoder.model.config) <= 6_000_000
     assert "all-MiniLM-L6-v2" in (folder / "README.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("how", [{}, {"depth": 1}, {"depth": 2}, {"dimensions": 128}, {"depth": 1, "dimensions": 64}])
+@pytest.mark.parametrize("how", [{}, {"depth": 2}, {"depth": 4}, {"dimensions": 128}, {"depth": 2, "dimensions": 64}])
 def test_texts_of_like_meaning_are_near_without_common_words(encoder: litebert.Pipeline, how: dict[str, int]) -> None:
     cosines = encoder.similarity(TEXTS, TEXTS, **how)
     for number in range(len(TEXTS)):
@@ -54,7 +54,7 @@ def test_vectors_have_the_asked_size_and_length(encoder: litebert.Pipeline) -> N
     for wrong in (0, 385):
         with pytest.raises(RequestError, match="has 384 numbers"):
             encoder.embed("a text", dimensions=wrong)
-    with pytest.raises(RequestError, match="depth must be between 1 and 3, which are all passes"):
+    with pytest.raises(RequestError, match="depth must be between 1 and 6, which are all passes"):
         encoder.embed("a text", depth=99)
 
 

@@ -55,7 +55,7 @@ def quickstart(
     text = sources or ["builtin:documentation"]
     _do("First: what the encoder that comes with litebert can do. Search your text by meaning.")
     also = [word for question in _QUESTIONS[1:] for word in ("--also", question)]
-    how = ("--depth", "1", "--top", "3", "--most", str(_PASSAGES), "--page", page)
+    how = ("--depth", "2", "--top", "3", "--most", str(_PASSAGES), "--page", page)
     _run("search", *(sources or ["builtin:python"]), _QUESTIONS[0], *also, *how)
     if not sources:
         _do("Write a task: which library does a paragraph of documentation belong to?")

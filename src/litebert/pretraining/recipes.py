@@ -20,6 +20,8 @@ _TOKENS = 2048  # of a step in a run on a budget
 _DEPTHS = (1, 2, 3, 6)  # of a model of six layers, a quarter of the time each
 _MOST_ACTIVATIONS = 2_000_000_000  # bytes that a micro-batch may keep for its backward pass
 _USUAL_RATE, _EVALUATION_SHARE = 1e11, 0.015  # operations per second of two cores, and what an evaluation may take
+_COUNTED_PER_SECOND, _MOST_COUNTED = 15_000, 30_000_000  # tokens for word vectors: a twentieth of the time, about
+_SHORT_RUN = 120.0  # seconds that a run of so many steps is taken for
 _WORTH_COMPILING = 1800.0  # seconds of a run in which kernels that are a tenth faster repay being compiled
 
 
@@ -70,6 +72,7 @@ def budget_run(
             evaluations=20 if seconds is None else min(20, max(4, round(seconds / 30))),
         ),
         head_start=True,
+        counted_tokens=min(_MOST_COUNTED, round(_COUNTED_PER_SECOND * (seconds or _SHORT_RUN))),
         held_out_rows=_choose_held_out_rows(model, length, seconds),
     )
 
