@@ -70,7 +70,7 @@ def main() -> None:
     if len(args.students) > 1:
         encoder.model.load_state_dict(average_weights([litebert.load(run).model for run in args.students]))
     teacher = litebert.load(run["teacher"]["folder"])
-    model, learnt = encoder.model, "\n".join(map(_read_training, args.students))
+    model, learnt = encoder.model, "\n".join(_read_training(run, number) for number, run in enumerate(args.students))
     shape = model.config if args.layers is None else model.config.updated(num_layers=args.layers)
     rows = measure(encoder, teacher, rated, run["config"]["depths"], shape.num_layers)
     table = tabulate(rows, shape.num_layers)
@@ -97,10 +97,12 @@ def average_weights(models: list[Model]) -> dict[str, Tensor]:
     return {name: torch.stack([state[name] for state in states]).mean(0) for name in states[0]}
 
 
-def _read_training(run: Path) -> str:
+def _read_training(run: Path, number: int) -> str:
     """The part of the student's own card that says how it was trained."""
     card = (RunFolder(run).model / "README.md").read_text(encoding="utf-8")
     part = card[card.index("## Distillation") :].partition("## Depths")[0]
+    if number:
+        part = part.replace("## Distillation", f"## Distillation, run {number + 1}", 1)
     return re.sub(r"\| teacher \| [\w-]+,", "| teacher | all-MiniLM-L6-v2,", part)  # which its wheel calls otherwise
 
 

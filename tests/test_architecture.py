@@ -55,8 +55,8 @@ HEAVY: dict[str, tuple[str, ...]] = {
     "sentencepiece": ("text/",),
     "matplotlib": ("lab/", "reports/"),
     "jinja2": ("reports/",),
-    "sklearn": ("tasks/", "baselines/"),
-    "scipy": ("tasks/", "baselines/"),
+    "sklearn": ("tasks/", "baselines/", "pretraining/counts.py"),
+    "scipy": ("tasks/", "baselines/", "pretraining/counts.py"),
     "ijson": ("text/",),
     # Those that no module needs yet.
     **dict.fromkeys(("fastapi", "onnx", "onnxruntime", "transformers"), ("nowhere",)),

@@ -34,6 +34,7 @@ from litebert.distillation.settings import (
 from litebert.errors import LitebertError, RequestError
 from litebert.folders import MANIFEST, read_text, remove_folder
 from litebert.hub import DEFAULT_ENCODER
+from litebert.inference.lines import read_lines
 from litebert.inference.load import Pipeline, load
 from litebert.presets import PRESETS
 from litebert.pretraining.job import pretrain as run_pretraining
@@ -58,6 +59,7 @@ from litebert.tasks.readers.sources import (
 )
 from litebert.tasks.readers.tables import list_columns
 from litebert.tasks.task import Columns, Dataset, Example, Task, TextExample, hash_examples
+from litebert.text.formats import format_of
 from litebert.text.records import RecordSource
 from litebert.text.sources import Reader, open_sources
 from litebert.text.tokenizer import Tokenizer
@@ -502,8 +504,14 @@ def _add_unlabelled(data: Dataset, file: Path, teacher: PathLike | None, reading
     """The examples, and texts without labels among those to learn from."""
     if teacher is None:
         raise RequestError("--unlabelled needs a --teacher that says what to learn from it")
+    if not file.is_file():
+        raise RequestError(f"{file} is not there: name a file with texts for --unlabelled")
     layout = {name: reading[name] for name in ("skip_bad", "format", "header") if name in reading}
-    found = read_task_examples(data.task, file, with_labels=False, **layout)
+    if layout.get("format") is None and format_of(file) == ("text", ""):
+        with file.open("rb") as stream:
+            found = Examples(read_lines(data.task, stream, str(file)), 0, stem_of(file))
+    else:
+        found = read_task_examples(data.task, file, with_labels=False, **layout)
     splits = {**data.splits, "train": (*data.splits.get("train", ()), *found.examples)}
     return Dataset(data.task, splits, data.num_skipped + found.num_skipped)
 

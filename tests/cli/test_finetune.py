@@ -65,6 +65,13 @@ def test_a_small_model_learns_from_a_large_one_and_from_texts_without_labels(
     done = run_here(*asked, "--teacher", home / "runs" / "seed-0", "--json")
     assert done.exit_code == 0, done.output + repr(done.exception)
     assert json.loads(done.stdout)["splits"]["dev"]["accuracy"] > 0.9
+    lines = tmp_path / "texts.txt"
+    lines.write_text("\n".join(rows[:20]), encoding="utf-8")
+    other = (*asked[:-3], tmp_path / "other", "--unlabelled")
+    again = run_here(*other, lines, "--teacher", home / "runs" / "seed-0", "--steps", 1, "--json")
+    assert again.exit_code == 0, again.output + repr(again.exception)
+    assert "is not there" in fails(*other, tmp_path / "none.txt", "--teacher", home / "runs" / "seed-0")
+    assert "none" in fails(*other, lines, "--teacher", tmp_path / "none")
 
 
 def test_a_run_leaves_figures_answers_and_a_page(home: Path) -> None:

@@ -46,7 +46,8 @@ def distill(
         int | None, typer.Option(min=1, help="Train for so many steps instead; such a run is reproducible.")
     ] = None,
     depths: Annotated[
-        str | None, typer.Option(help="Passes at which the student shall work, such as 2,4,6; all if not given.")
+        str | None,
+        typer.Option(help="Passes at which the student shall work, such as 2,4,6; all from 2 on if not given."),
     ] = None,
     dimensions: Annotated[
         str | None, typer.Option(help="Parts of a vector that shall work alone, such as 64,128,256 (if not given).")
@@ -139,7 +140,7 @@ def _conclude(result: "RunResult", named: list[str], as_json: bool) -> None:
         return
     rated = f", {metrics['sts']:.3f} with the rated pairs" if "sts" in metrics else ""
     typer.echo(
-        f"{result.model}: its similarities correlate {metrics['agreement']:.3f} with the teacher's on held-out text"
+        f"{result.model}: its similarities correlate {metrics['agreement']:.3f} with the teacher's"
         f"{rated}; {result.step:,} steps, {result.tokens:,} tokens, {result.seconds / 60:.1f} minutes"
     )
     for depth in sorted(int(name.rpartition("_")[2]) for name in metrics if name.startswith("agreement_depth_")):

@@ -418,7 +418,8 @@ class Distillation:
             lines.append(f"| {depth} | {cost:.0%} | {' | '.join(values)} |")
         if "teacher_sts" in metrics:
             lines += [f"| the teacher | 100% |{' 1.000 |' * (len(shown) - 1)} {metrics['teacher_sts']:.3f} |"]
-        return [*lines, "", "Agreement: correlation of the cosines between texts that training never saw."]
+        unseen = " that training never saw" if self.corpus.num_tokens(HELD_OUT) else ", which are of the training text"
+        return [*lines, "", f"Agreement: correlation of the cosines between texts{unseen}."]
 
     def _tabulate_parts(self, metrics: dict[str, float]) -> list[str]:
         """How good the first parts of a vector are."""

@@ -1,14 +1,14 @@
 """Task distillation: what a fine-tuned model says about texts is what another one learns, with labels or without."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from litebert.errors import RequestError
-from litebert.folders import hash_file, locate_model
+from litebert.folders import hash_file
+from litebert.hub import resolve
 from litebert.model.model import Model
 from litebert.tasks.config import SavedTask, read_saved_task
 from litebert.tasks.kinds import kind_of
@@ -27,7 +27,7 @@ class TaskTeacher:
 
     def __init__(self, name: str, task: Task) -> None:
         self.name, self.task = name, task
-        self.folder = Path(locate_model(name))
+        self.folder = resolve(name)
         self.saved: SavedTask = read_saved_task(self.folder)
         known = self.saved.task
         if (known.kind, known.is_pair) != (task.kind, task.is_pair):
