@@ -18,7 +18,8 @@ _WINDOW = 5
 _SMOOTHING = 0.75  # of the frequencies of neighbours: rare ones are less of a surprise
 _AT_ONCE = 1_000_000  # tokens
 _LEAST = 2  # times that two words must have met
-_ROUNDS = 3  # of the decomposition
+_ROUNDS, _SPARE = 3, 10  # of the decomposition, and directions that make the others exact
+_SHORTEST = 1e-6
 
 
 def count_vectors(corpus: Corpus, size: int, num_tokens: int, seed: int = 0) -> Tensor:
@@ -53,8 +54,6 @@ def count_neighbours(tokens: NDArray[np.integer], num_ids: int) -> sparse.csr_ma
 
 def make_vectors(counts: sparse.csr_matrix, size: int, seed: int = 0) -> Tensor:
     """Vectors of length 1 from symmetric counts; 0 for ids that met nobody more often than chance."""
-    from sklearn.utils.extmath import randomized_svd  # type: ignore[import-untyped]  # a second to import
-
     table = counts.tocoo()
     often = table.data >= _LEAST
     rows, columns, met = table.row[often], table.col[often], table.data[often].astype(np.float64)
@@ -65,9 +64,14 @@ def make_vectors(counts: sparse.csr_matrix, size: int, seed: int = 0) -> Tensor:
     kept = surprise > 0
     if not kept.any():
         return torch.zeros(counts.shape[0], size)
-    matrix = sparse.csr_matrix((surprise[kept].astype(np.float32), (rows[kept], columns[kept])), counts.shape)
-    left, values, _ = randomized_svd(matrix, min(size, counts.shape[0]), n_iter=_ROUNDS, random_state=seed)
-    vectors = np.zeros((counts.shape[0], size), np.float32)
-    vectors[:, : len(values)] = left * np.sqrt(values)
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return torch.from_numpy(np.where(lengths > 1e-6, vectors / np.maximum(lengths, 1e-6), 0).astype(np.float32))
+    places = torch.from_numpy(np.stack([rows[kept], columns[kept]]).astype(np.int64))
+    numbers = torch.from_numpy(surprise[kept]).float()
+    matrix = torch.sparse_coo_tensor(places, numbers, counts.shape, check_invariants=True).coalesce()
+    found = min(size, counts.shape[0])
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        left, values, _ = torch.svd_lowrank(matrix, min(found + _SPARE, counts.shape[0]), niter=_ROUNDS)
+    vectors = torch.zeros(counts.shape[0], size)
+    vectors[:, :found] = left[:, :found] * values[:found].sqrt()
+    lengths = vectors.norm(dim=1, keepdim=True)
+    return torch.where(lengths > _SHORTEST, vectors / lengths.clamp(min=_SHORTEST), 0.0)
