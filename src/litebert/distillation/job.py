@@ -28,7 +28,7 @@ from litebert.folders import MANIFEST, hash_file, model_name
 from litebert.hub import resolve
 from litebert.model.cost import count_encoder_parameters, forward_flops
 from litebert.model.heads import SentenceEmbeddingHead
-from litebert.model.hf.checkpoint import write_folder
+from litebert.model.hf.checkpoint import hash_weights, write_folder
 from litebert.model.model import Model, ModelOutput
 from litebert.pretraining.job import read_steps, stage_stream
 from litebert.text.tokenizer import Tokenizer
@@ -43,7 +43,6 @@ __all__ = ["Distillation", "RatedPairs", "distill", "leave_words_out"]
 _ROWS = 32  # of held-out text that run together
 _LEFT_OUT = 0.15  # of the tokens of a variant
 _SAMPLE_ROWS = 512  # of text, to which the start is fitted
-_WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin")
 
 
 @dataclass(frozen=True)
@@ -100,9 +99,7 @@ class Distillation:
         self.folder = resolve(config.teacher)
         self.tokenizer = Tokenizer.from_pretrained(self.folder)
         self.same_tokenizer = hash_tokenizer(self.tokenizer) == corpus.manifest["tokenizer"]["sha256"]
-        weights = next((self.folder / name for name in _WEIGHTS if (self.folder / name).is_file()), None)
-        teacher = hash_file(weights) if weights else ""
-        self.data = {"corpus": hash_file(corpus.folder / MANIFEST), "teacher": teacher}
+        self.data = {"corpus": hash_file(corpus.folder / MANIFEST), "teacher": hash_weights(self.folder)}
         self.teacher_config = Model.read_config(self.folder)
         self.same_width = self.teacher_config.hidden_size == config.model.hidden_size
         parts = {"states": self.same_tokenizer and self.same_width, "vectors": self.same_width, "similarities": True}

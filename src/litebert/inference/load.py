@@ -27,7 +27,7 @@ from litebert.tasks.features import Features, assemble, encode_texts, part_by_le
 from litebert.tasks.finetune import Evaluation
 from litebert.tasks.kinds import KINDS, kind_of
 from litebert.tasks.metrics import evaluate_outputs
-from litebert.tasks.outputs import run_model
+from litebert.tasks.outputs import run_saved
 from litebert.tasks.readers.sources import columns_of
 from litebert.tasks.task import Columns, Example, Predictions, Task
 from litebert.text.records import BadRecordError
@@ -99,9 +99,7 @@ class Member:
 
     def run(self, examples: Sequence[Example], features: Features, on_progress: OnProgress = _ignore) -> list[Any]:
         """What the model says about examples."""
-        saved = self.task
-        outputs = run_model(self.model, saved.task, examples, features, saved.options, on_progress)
-        return outputs if saved.scale is None else [saved.scale.stretch(output) for output in outputs]
+        return run_saved(self.model, self.task, examples, features, on_progress)
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,13 @@ from typing import Any
 import torch
 
 from litebert.model.model import Model, ModelOutput
+from litebert.tasks.config import SavedTask
 from litebert.tasks.features import Features, part_by_length
 from litebert.tasks.kinds import kind_of
 from litebert.tasks.kinds.options import EncodeOptions
 from litebert.tasks.task import Example, Task
 
-__all__ = ["run_model"]
+__all__ = ["run_model", "run_saved"]
 
 _BATCH_TOKENS = 8192
 
@@ -48,3 +49,15 @@ def run_model(
     finally:
         model.train(was_training)
     return kind.join(task, examples, features, found, options)
+
+
+def run_saved(
+    model: Model,
+    saved: SavedTask,
+    examples: Sequence[Example],
+    features: Features,
+    on_progress: Callable[[int], None] = lambda done: None,
+) -> list[Any]:
+    """What a finished model says about each example, numbers as they are."""
+    outputs = run_model(model, saved.task, examples, features, saved.options, on_progress)
+    return outputs if saved.scale is None else [saved.scale.stretch(output) for output in outputs]

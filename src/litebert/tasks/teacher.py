@@ -7,19 +7,17 @@ import torch
 from numpy.typing import NDArray
 
 from litebert.errors import RequestError
-from litebert.folders import hash_file
 from litebert.hub import resolve
+from litebert.model.hf.checkpoint import hash_weights
 from litebert.model.model import Model
 from litebert.tasks.config import SavedTask, read_saved_task
 from litebert.tasks.kinds import kind_of
-from litebert.tasks.outputs import run_model
+from litebert.tasks.outputs import run_saved
 from litebert.tasks.task import Example, Task
 from litebert.text.tokenizer import Tokenizer
 from litebert.training.job import OnMessage
 
 __all__ = ["TaskTeacher"]
-
-_WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 
 
 class TaskTeacher:
@@ -39,17 +37,15 @@ class TaskTeacher:
     @property
     def hash(self) -> str:
         """What identifies its weights."""
-        return "".join(hash_file(self.folder / name) for name in _WEIGHTS if (self.folder / name).is_file())
+        return hash_weights(self.folder)
 
     def answer(self, examples: Sequence[Example], device: torch.device, on_message: OnMessage) -> NDArray[np.float32]:
         """What it says about each example, as labels to learn from; where people said something, the mean of both."""
         on_message(f"{self.name} answers {len(examples):,} examples")
         model, known = Model.from_pretrained(self.folder).to(device), self.saved.task
-        kind, options = kind_of(known), self.saved.options
-        features = kind.encode(known, examples, Tokenizer.from_pretrained(self.folder), options)
-        outputs = run_model(model, known, examples, features, options)
-        if self.saved.scale is not None:
-            outputs = [self.saved.scale.stretch(output) for output in outputs]
+        kind = kind_of(known)
+        features = kind.encode(known, examples, Tokenizer.from_pretrained(self.folder), self.saved.options)
+        outputs = run_saved(model, self.saved, examples, features)
         if known.labels and known.labels != self.task.labels:
             order = [known.labels.index(label) for label in self.task.labels]
             outputs = [output[order] for output in outputs]

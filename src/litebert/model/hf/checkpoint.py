@@ -4,6 +4,7 @@ Weights come from safetensors, or from an old `pytorch_model.bin` read with `wei
 is ever run. Every fault is a `FolderError` that names the file. The model card is written here as well.
 """
 
+import hashlib
 import json
 import shutil
 import warnings
@@ -20,7 +21,7 @@ from torch import Tensor
 
 from litebert.config import Head, ModelConfig
 from litebert.errors import FolderError, LitebertError
-from litebert.folders import read_json, replace_folder, verify_manifest
+from litebert.folders import hash_file, read_json, replace_folder, verify_manifest
 from litebert.model.cost import count_encoder_parameters
 from litebert.model.heads import HEADS
 from litebert.model.hf.folder_config import (
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 __all__ = [
     "StoredModel",
     "fit_tensors",
+    "hash_weights",
     "is_half",
     "measure_weights",
     "read_config",
@@ -150,11 +152,20 @@ def _is_int8(raw: dict[str, Any]) -> bool:
 
 def measure_weights(folder: Path) -> int:
     """Bytes of the files that hold the weights of a folder."""
+    return sum(path.stat().st_size for path in _list_weights(folder))
+
+
+def hash_weights(folder: Path) -> str:
+    """What identifies the weights of a folder: the SHA-256 of their file, or of those of several."""
+    hashes = [hash_file(path) for path in _list_weights(folder) if path.is_file()]
+    return hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode()).hexdigest()
+
+
+def _list_weights(folder: Path) -> list[Path]:
     if (folder / WEIGHTS).is_file():
-        files = {WEIGHTS}
-    else:
-        files = {*_read_index(folder).values()} if (folder / INDEX).is_file() else {OLD_WEIGHTS}
-    return sum((folder / name).stat().st_size for name in files)
+        return [folder / WEIGHTS]
+    names = {*_read_index(folder).values()} if (folder / INDEX).is_file() else {OLD_WEIGHTS}
+    return [folder / name for name in sorted(names)]
 
 
 def is_half(folder: Path) -> bool:
