@@ -694,7 +694,8 @@ def count_wins(rows: Sequence[Row], names: Sequence[str]) -> list[str]:
     for name in names:
         if name not in (*SIMPLE, STATIC):
             encoders[name.rpartition(",")[0]].append(name)
-    lines = []
+    static = _count(rows, [STATIC], SIMPLE, "the best simple rung")
+    lines = [f"- **{STATIC}** beats {static}."] if static else []
     for encoder, ways in encoders.items():
         sides = [([way], way) for way in ways] + (
             [(ways, f"{encoder}, the best of these (known afterwards only)")] if len(ways) > 1 else []
