@@ -13,7 +13,8 @@ from litebert.model.model import Model
 from litebert.pretraining.headstart import give_head_start
 from tests.conftest import need
 
-OFFSETS = (-1, 1, -2, 2)
+OFFSETS = {0: -1, 1: 1, 3: -2, 4: 2}
+MATCHING = 2
 
 
 def fresh(**changes: int | str) -> Model:
@@ -30,9 +31,9 @@ def some_frequencies(model: Model) -> Tensor:
 
 
 @torch.no_grad()
-def first_attention(model: Model, ids: Tensor) -> Tensor:
+def first_attention(model: Model, ids: Tensor, token_type_ids: Tensor | None = None) -> Tensor:
     """Attention probabilities of the first layer: (batch, heads, tokens, tokens)."""
-    hidden = model.encoder.embeddings(ids, None, None)
+    hidden = model.encoder.embeddings(ids, token_type_ids, None)
     block = model.encoder.attention[0]
     query, key, _ = (block._split(part) for part in block.qkv(hidden).chunk(3, dim=-1))
     return (query @ key.transpose(2, 3) / math.sqrt(query.shape[-1])).softmax(-1)
@@ -50,7 +51,7 @@ def share_looking_at(model: Model, offset: int, head: int, words: str) -> float:
 
 def shares(model: Model, words: str) -> list[float]:
     """The same for every head that is to look at a neighbour."""
-    heads = range(min(model.config.num_heads, len(OFFSETS)))
+    heads = [head for head in OFFSETS if head < model.config.num_heads]
     return [share_looking_at(model, OFFSETS[head], head, words) for head in heads]
 
 
@@ -77,10 +78,34 @@ def test_whatever_the_words_the_first_heads_lean_to_their_side(shape: dict[str, 
     give_head_start(model, some_frequencies(model))
     ids = torch.randint(5, model.config.vocab_size, (8, 128), generator=torch.Generator().manual_seed(1))
     attention = first_attention(model, ids)
-    for head in range(min(model.config.num_heads, len(OFFSETS))):
-        offset = OFFSETS[head]
+    for head, offset in OFFSETS.items():
+        if head >= model.config.num_heads:
+            continue
         there, opposite = (attention[:, head].diagonal(side, 1, 2).mean() for side in (offset, -offset))
         assert there > 1.5 * opposite
+
+
+@pytest.mark.parametrize("shape", [*SHAPES[:3], SHAPES[4], {"num_heads": 8}], ids=str)
+def test_a_word_finds_the_same_word_in_the_other_segment(shape: dict[str, int | str]) -> None:
+    model = fresh(**shape)
+    ids = torch.randperm(400, generator=torch.Generator().manual_seed(1))[:40] + 5
+    ids = torch.cat([ids, ids.flip(0)])[None]  # every word once in each segment, in another place
+    token_types = (torch.arange(80) >= 40).long()[None]
+    there = 79 - torch.arange(80)
+
+    def share_found() -> float:
+        attention = first_attention(model, ids, token_types)[0, MATCHING]
+        return float((attention.argmax(-1) == there).float().mean())
+
+    assert share_found() < 0.1
+    give_head_start(model, some_frequencies(model))
+    assert share_found() > 0.9
+
+
+def test_with_one_token_type_there_is_no_other_segment() -> None:
+    model = fresh(num_token_types=1)
+    give_head_start(model, some_frequencies(model))
+    assert min(shares(model, "alike")) > 0.7
 
 
 def test_a_fresh_model_says_the_frequencies() -> None:
@@ -106,10 +131,12 @@ def test_all_other_weights_stay_as_they_were() -> None:
         "encoder.embeddings.positions.weight",
         "encoder.embeddings.projection.weight",
         "encoder.attention.0.qkv.weight",
+        "encoder.attention.0.qkv.bias",
     }
     size = model.config.hidden_size
-    values = [each.encoder.attention[0].qkv.weight[2 * size :] for each in (model, twin)]
-    assert torch.equal(*values)  # values stay random
+    for part in ("weight", "bias"):
+        values = [getattr(each.encoder.attention[0].qkv, part)[2 * size :] for each in (model, twin)]
+        assert torch.equal(*values)  # values stay as they were
 
 
 def test_it_can_be_saved_opened_by_transformers_and_trained(tmp_path: Path) -> None:

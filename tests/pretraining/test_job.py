@@ -123,6 +123,33 @@ def test_a_head_start_begins_with_a_lower_loss(small_corpus: Corpus, tmp_path: P
     assert ahead[1] < plain[1] - 0.3
 
 
+COMPARING = (Stage(until=0.5), Stage(matching_head=True))
+FOUR_HEADS = {"hidden_size": 64, "num_heads": 4}
+
+
+def test_a_head_that_compares_segments_is_written_when_its_stage_begins(small_corpus: Corpus, tmp_path: Path) -> None:
+    with mock.patch("litebert.pretraining.job.write_matching_head") as write:
+        pretrain_here(small_corpus, tmp_path / "run", tiny_run(FOUR_HEADS, head_start=True, stages=COMPARING))
+        assert write.call_count == 1
+        pretrain_here(small_corpus, tmp_path / "plain", tiny_run(FOUR_HEADS, stages=COMPARING))
+    assert write.call_count == 1  # without a head start there is no head to spare
+
+
+@pytest.mark.parametrize("stopped_at", [8, 12, 17])
+def test_it_is_written_once_however_often_a_run_goes_on(small_corpus: Corpus, tmp_path: Path, stopped_at: int) -> None:
+    config = tiny_run(FOUR_HEADS, head_start=True, stages=COMPARING)
+    pretrain_here(small_corpus, tmp_path / "whole", config)
+
+    def stop(event: ProgressEvent) -> None:
+        if event.step == stopped_at:
+            raise ConnectionAbortedError
+
+    with pytest.raises(ConnectionAbortedError):
+        pretrain_here(small_corpus, tmp_path / "stopped", config, on_step=stop)
+    pretrain_here(small_corpus, tmp_path / "stopped", config, resume=True)
+    assert_same_end(tmp_path / "stopped", tmp_path / "whole")
+
+
 def test_frequencies_are_those_of_the_text(small_corpus: Corpus) -> None:
     frequencies = count_frequencies(small_corpus)
     counts = torch.zeros(400)

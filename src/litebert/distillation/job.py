@@ -233,6 +233,9 @@ class Distillation:
             found.append(_join(batch, variants))
         return found
 
+    def enter(self, stage: int) -> None:
+        """Nothing changes."""
+
     def count(self, batch: Batch) -> list[int]:
         """Tokens for the states, texts for the rest."""
         assert batch.sequence_starts is not None

@@ -1,27 +1,39 @@
 """A head start: what a fresh encoder can be told instead of having to find out.
 
 A shared encoder with random weights sits for thousands of steps on one finding, that some words are more frequent than
-others, before its attention begins to look at neighbours. Three things are written into the weights instead: the
-frequencies (as the bias of the word head), positions as sine waves, and heads that lean towards one side: their query
-is the key of a position beside it. Words may have vectors that were counted (`litebert.pretraining.counts`). They are
-ordinary weights of an ordinary model; training changes them like others.
+others, before its attention begins to look at neighbours, and hardly ever finds out what two segments have in common.
+So some things are written into the weights instead: the frequencies (as the bias of the word head); positions as sine
+waves, and heads that lean towards one side: their query is the key of a position beside it; and a head that looks for
+the same word in the other segment, by which two texts can be compared from the first step on. Words may have vectors
+that were counted (`litebert.pretraining.counts`). All are ordinary weights of an ordinary model; training changes them
+like others.
 """
 
 import math
+from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from litebert.model.heads import MaskedLMHead
-from litebert.model.layers import SelfAttention
+from litebert.model.layers import Embeddings, SelfAttention
 from litebert.model.model import Model
 
-__all__ = ["give_head_start"]
+__all__ = ["give_head_start", "write_matching_head"]
 
-_OFFSETS = (-1, 1, -2, 2)
-"""Towards which neighbour the first heads lean; the other heads stay random."""
+_OFFSETS = {0: -1, 1: 1, 3: -2, 4: 2}
+"""Towards which neighbour these heads lean; heads that are named nowhere stay random."""
+_MATCHING = 2
+"""The head that looks for the same word."""
 _PEAK = 4.0
 """By how much the score of that neighbour stands out at first, where words are alike."""
+_SAME_WORD, _OTHER_SEGMENT = 6.0, 6.0
+"""By how much the score of the same word stands out at first, and that of any word of the other segment."""
+_LEAST = 1e-9
+"""What keeps a table of zeros from being divided by."""
+_NEAR = 128
+"""Positions in which texts of the usual length lie."""
 _FASTEST, _SLOWEST = 1.5, 0.0075
 """Radians per position of the fastest and the slowest wave."""
 
@@ -52,6 +64,7 @@ def give_head_start(model: Model, frequencies: Tensor, words: Tensor | None = No
     for block in model.encoder.attention:
         assert isinstance(block, SelfAttention)
         _look_at_neighbours(block, inward, waves)
+    write_matching_head(model)
 
 
 def _sine_table(num_positions: int, waves: Tensor, like: Tensor) -> Tensor:
@@ -68,7 +81,9 @@ def _look_at_neighbours(block: SelfAttention, inward: Tensor, waves: Tensor) -> 
     size = attention_size // block.num_heads
     used = min(size // 2, len(waves))  # the fastest waves tell neighbours apart
     scale = math.sqrt(_PEAK * math.sqrt(size) / used)
-    for head, offset in enumerate(_OFFSETS[: block.num_heads]):
+    for head, offset in _OFFSETS.items():
+        if head >= block.num_heads:
+            continue
         query, key = torch.zeros(size, inward.shape[1]), torch.zeros(size, inward.shape[1])
         for wave in range(used):
             sine, cosine = math.sin(waves[wave] * offset), math.cos(waves[wave] * offset)
@@ -78,3 +93,69 @@ def _look_at_neighbours(block: SelfAttention, inward: Tensor, waves: Tensor) -> 
         rows = slice(head * size, (head + 1) * size)
         block.qkv.weight[:attention_size][rows] = scale * query @ inward.T
         block.qkv.weight[attention_size : 2 * attention_size][rows] = scale * key @ inward.T
+
+
+@torch.no_grad()
+def write_matching_head(model: Model) -> None:
+    """Let one head of the first layer ask for words like its own, and turn its back on its own segment.
+
+    Query and key are the same directions of the embedding: those in which words differ much and positions little. One
+    more direction tells the segments apart, and there the query has the opposite sign. It works on fresh weights and on
+    trained ones: masked words do not need this head, and training soon has it do something else.
+    """
+    embeddings, block = model.encoder.embeddings, model.encoder.attention[0]
+    assert isinstance(block, SelfAttention)
+    if block.num_heads <= _MATCHING or model.config.num_token_types < 2:
+        return
+    words, positions, types = (
+        table - table.mean(1, keepdim=True)  # as LayerNorm sees them
+        for table in (embeddings.words.weight, embeddings.positions.weight[:_NEAR], embeddings.token_types.weight[:2])
+    )
+    lengths = [float(table.square().sum(1).mean()) for table in (words, positions, types)]
+    stretched = words.shape[1] / max(sum(lengths), _LEAST)  # what LayerNorm does to squared lengths
+    size, apart = block.output.in_features // block.num_heads, types[1] - types[0]
+    sides = F.normalize(apart, dim=0)
+    chosen = _choose_directions(words, positions, sides, min(size, words.shape[1]) - 1)
+    alike = float(((words - words.mean(0)) @ chosen.T).square().sum(1).mean()) * stretched
+    same = math.sqrt(_SAME_WORD * math.sqrt(size) / max(alike, _LEAST)) * chosen
+    across = float(apart.square().sum()) * stretched / 2
+    other = math.sqrt(_OTHER_SEGMENT * math.sqrt(size) / max(across, _LEAST)) * sides[None]
+    inward, centre = _way_inward(embeddings), sum(table.mean(0) for table in (words, positions, types))
+    back = torch.linalg.pinv(inward.weight)
+    for part, directions in enumerate((torch.cat([same, -other]), torch.cat([same, other]))):
+        begin = part * block.output.in_features + _MATCHING * size
+        rows = slice(begin, begin + len(directions))
+        block.qkv.weight[rows] = directions @ back
+        block.qkv.bias[rows] = -directions @ (back @ inward.bias + centre * math.sqrt(stretched))
+
+
+def _choose_directions(words: Tensor, positions: Tensor, sides: Tensor, count: int) -> Tensor:
+    """Directions (count, E) at right angles, in which words differ much and positions little; `sides` is none."""
+
+    def spread(table: Tensor) -> Tensor:
+        centred = table - table.mean(0)
+        centred = centred - torch.outer(centred @ sides, sides)
+        return centred.T @ centred / len(table)
+
+    wanted, unwanted = spread(words), spread(positions)
+    unwanted += float(wanted.trace() + unwanted.trace()) * torch.outer(sides, sides)
+    both = wanted + unwanted
+    both += _LEAST * max(float(both.trace()), _LEAST) * torch.eye(len(both))
+    inverse = torch.linalg.inv(torch.linalg.cholesky(both))
+    best = torch.linalg.eigh(inverse @ wanted @ inverse.T).eigenvectors[:, -count:]
+    directions: Tensor = torch.linalg.qr(inverse.T @ best).Q.T
+    return directions
+
+
+def _way_inward(embeddings: Embeddings) -> "_Affine":
+    """From what LayerNorm makes of an embedding, before its weights, to the hidden state: one linear map."""
+    scale, shift = embeddings.norm.weight, embeddings.norm.bias
+    if not isinstance(embeddings.projection, nn.Linear):
+        return _Affine(torch.diag(scale), shift)
+    projection = embeddings.projection
+    return _Affine(projection.weight * scale, projection.weight @ shift + projection.bias)
+
+
+class _Affine(NamedTuple):
+    weight: Tensor  # (H, E)
+    bias: Tensor  # (H,)

@@ -21,7 +21,7 @@ from litebert.pretraining.config import PretrainConfig
 from litebert.pretraining.counts import count_vectors
 from litebert.pretraining.evaluation import complete_samples, evaluate_held_out, held_out_batches
 from litebert.pretraining.guessers import Guessers
-from litebert.pretraining.headstart import give_head_start
+from litebert.pretraining.headstart import give_head_start, write_matching_head
 from litebert.training.config import TrainConfig, num_micro_batches
 from litebert.training.distributed import World
 from litebert.training.job import OnMessage, OnStep, RunResult
@@ -120,6 +120,14 @@ class Pretraining:
         """This process's rows of each step, as micro-batches."""
         stream = stage_stream(self.config.stream, self.config.train, stage)
         return read_steps(self.corpus, stream, self.config.train, stage, cursor, self.world)
+
+    def enter(self, stage: int) -> None:
+        """Write the head by which two segments are compared, where a stage says so: masked words alone forget it.
+
+        Only what began with a head start has a head to spare for it.
+        """
+        if self.config.head_start and self.config.train.stages[stage].matching_head:
+            write_matching_head(self.model)
 
     def count(self, batch: Batch) -> list[int]:
         """Masked tokens, and pairs where they are asked about."""

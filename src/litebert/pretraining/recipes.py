@@ -18,6 +18,7 @@ PAPER_BATCH, PAPER_STEPS, PAPER_LENGTH = 4096, 125_000, 512
 BUDGET_LENGTH = 128
 _TOKENS = 2048  # of a step in a run on a budget
 _DEPTHS = (1, 2, 3, 6)  # of a model of six layers, a quarter of the time each
+_COMPARING_FROM = 0.9
 _MOST_ACTIVATIONS = 2_000_000_000  # bytes that a micro-batch may keep for its backward pass
 _USUAL_RATE, _EVALUATION_SHARE = 1e11, 0.015  # operations per second of two cores, and what an evaluation may take
 _COUNTED_PER_SECOND, _MOST_COUNTED = 15_000, 30_000_000  # tokens for word vectors: a twentieth of the time, about
@@ -66,7 +67,7 @@ def budget_run(
             seconds=seconds,
             batch_size=rows,
             micro_batch_size=rows_that_fit(model, length),
-            stages=_growing_stages(model),
+            stages=_growing_stages(model, pairs),
             optim=OptimConfig(optimizer="adamw", lr=1e-3, warmup=0.05),
             compiled=seconds is not None and seconds >= _WORTH_COMPILING,
             evaluations=20 if seconds is None else min(20, max(4, round(seconds / 30))),
@@ -87,12 +88,20 @@ def _choose_held_out_rows(model: ModelConfig, length: int, seconds: float | None
     return rows
 
 
-def _growing_stages(model: ModelConfig) -> tuple[Stage, ...]:
-    """Few passes first, where layers are shared: more steps in the same time, and the plateau is left sooner."""
-    if model.sharing != "all":
-        return (Stage(),)
-    depths = sorted({max(1, round(depth * model.num_layers / 6)) for depth in _DEPTHS})
-    return tuple(Stage(until=(i + 1) / len(depths), depth=depth) for i, depth in enumerate(depths))
+def _growing_stages(model: ModelConfig, pairs: Pairs) -> tuple[Stage, ...]:
+    """Few passes first, where layers are shared: more steps in the same time, and the plateau is left sooner.
+
+    Where there are pairs, the last steps, whose rate is low, begin with a head that compares the segments: before, it
+    would be forgotten.
+    """
+    stages: tuple[Stage, ...] = (Stage(),)
+    if model.sharing == "all":
+        depths = sorted({max(1, round(depth * model.num_layers / 6)) for depth in _DEPTHS})
+        stages = tuple(Stage(until=(i + 1) / len(depths), depth=depth) for i, depth in enumerate(depths))
+    if pairs == "none":
+        return stages
+    last = stages[-1].model_copy(update={"until": _COMPARING_FROM})
+    return (*stages[:-1], last, Stage(depth=last.depth, matching_head=True))
 
 
 def rows_that_fit(model: ModelConfig, length: int) -> int:

@@ -125,6 +125,9 @@ class Finetuning:
                 yield features.micro_batches(items, pad_id, train.micro_batch_size), after
             epoch, begin = epoch + 1, 0
 
+    def enter(self, stage: int) -> None:
+        """Nothing changes."""
+
     def count(self, batch: Batch) -> list[int]:
         """Labels of a batch; the same for each part of the loss."""
         return [count_labels(batch)] * len(self.losses)

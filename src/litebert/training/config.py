@@ -57,6 +57,8 @@ class Stage(_Record):
     length: Annotated[int | None, Field(ge=8, le=65536)] = None
     batch_size: Annotated[int | None, Field(ge=1, le=1_048_576)] = None
     mask_rate: Annotated[float | None, Field(gt=0, lt=1)] = None
+    matching_head: Literal[True] | None = None
+    """Pretraining with a head start: when the stage begins, a head looks for the same word in the other segment."""
 
 
 class TrainConfig(_Record):

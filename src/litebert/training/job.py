@@ -52,6 +52,9 @@ class Job(Protocol[Config]):
     def steps(self, stage: int, cursor: Cursor) -> Iterator[tuple[list[Batch], list[int]]]:
         """This process's share of every step from a cursor on, as micro-batches, with the cursor after the step."""
 
+    def enter(self, stage: int) -> None:
+        """Do to the model what a stage begins with, in every process alike; the first stage is not entered."""
+
     def count(self, batch: Batch) -> list[int]:
         """How many targets a batch has, for each part of the loss."""
 

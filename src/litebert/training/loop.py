@@ -219,6 +219,7 @@ class Trainer:
         if any(passed.length != after.length for passed in self.config.stages[self.state.stage : stage]):
             self.state.cursor = None
         self.state.stage = stage
+        self.job.enter(stage)
         self.health.forget()
         changes = after.model_dump(exclude={"until"}, exclude_none=True)
         shown = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in changes.items())
