@@ -453,6 +453,7 @@ def test_distillation_makes_the_default_student(original: Path, text: Path, tmp_
         ("shrink", {}, "there is no method 'shrink': choose one of share, low-rank, prune, distill, quantize"),
         ("share", {"keep": 0.5}, "--keep is for --method prune: leave it out with share"),
         ("share", {"blocks": 3}, "3 blocks cannot share 4 layers evenly: choose 1 or 2"),
+        ("share", {"blocks": 5}, "5 blocks cannot share 4 layers evenly: choose 1 or 2"),
         ("share", {"layers": "first"}, "--layers must be one of spread, average, not 'first'"),
         ("low-rank", {"embedding_size": 24}, "must be below the word table's size, 24, not 24"),
         ("prune", {"keep": 0.0}, "--keep must be a share above 0 and at most 1"),

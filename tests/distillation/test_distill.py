@@ -293,5 +293,5 @@ def test_a_student_of_another_width(small_tokenizer: Tokenizer, small_corpus: Co
     messages: list[str] = []
     settings = ["model.hidden_size=24", "model.num_heads=3"]
     litebert.distill(wide, small_corpus, tmp_path / "run", set=settings, on_message=messages.append, **SMALL)
-    assert messages == ["the student has another width than its teacher: similarities alone are taught"]
+    assert "the student has another width than its teacher: similarities alone are taught" in messages
     assert load(tmp_path / "run").embed("a text").shape == (24,)

@@ -136,7 +136,7 @@ def check_request(config: ModelConfig, method: str, options: Mapping[str, Any]) 
 
 def _check_blocks(config: ModelConfig, blocks: int) -> None:
     num_layers = len(layer_plan(config))
-    if blocks < 1 or (num_layers % blocks and blocks < max(block_counts(config))):
+    if not 1 <= blocks <= num_layers or (num_layers % blocks and blocks < max(block_counts(config))):
         fitting = [str(count) for count in range(1, num_layers) if num_layers % count == 0]
         raise RequestError(f"{blocks} blocks cannot share {num_layers} layers evenly: choose {' or '.join(fitting)}")
 

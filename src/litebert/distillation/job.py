@@ -144,6 +144,9 @@ class Distillation:
         self.model = self._make_student(teacher, on_message) if fresh else Model(config.model, config.head)
         if self.model.encoder.pooler is not None:
             self.model.encoder.pooler.requires_grad_(False)  # nobody looks at it here
+        if fresh:
+            sizes = [count_encoder_parameters(shape) for shape in (config.model, self.teacher_config)]
+            on_message("a student of {:,} parameters learns from a teacher of {:,}".format(*sizes))
         dtype = torch.bfloat16 if config.train.precision == "bf16" else torch.float32
         self.teacher = teacher.to(world.device, dtype).eval().requires_grad_(False)
         stream = stage_stream(config.stream, config.train, 0)

@@ -89,7 +89,8 @@ def _make_cards(run: Run, depths: Mapping[str, str]) -> list[Card]:
     """The figures that matter, each with what to compare it with."""
     last = (run.evaluations or [{}])[-1]
     best = max(run.evaluations, key=lambda row: row.get("agreement", -2), default=dict[str, float]())
-    notes = ["correlation of cosines between held-out texts"]
+    held_out = finite_numbers(run.part("corpus")).get("held_out_tokens", 1)
+    notes = [f"correlation of cosines between {'held-out texts' if held_out else 'texts that it learns from'}"]
     if best.get("agreement") != last.get("agreement"):
         notes.append(f"best {_show(best, 'agreement')} after {format_duration(best.get('seconds', 0))}")
     top = max(depths, key=lambda name: last.get(f"agreement{depths[name]}", -2))
