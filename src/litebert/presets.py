@@ -1,4 +1,4 @@
-"""The family: ALBERT and BERT as the paper names them, a mini of each, and every row of its ablations.
+"""The family: ALBERT and BERT as the paper names them, smaller ones for an hour on a laptop, and every row of its ablations.
 
 Dropout is that of the second release (none) for ALBERT and 0.1 for BERT. Sources: Lan et al., "ALBERT: A Lite BERT",
 ICLR 2020, Tables 1, 3, 4, 11, 12 and 13.
@@ -35,6 +35,7 @@ def _bert(hidden_size: int, num_layers: int, **changes: Any) -> ModelConfig:
 
 
 PRESETS: dict[str, Preset] = {
+    "albert-micro": Preset(_albert(256, 3, vocab_size=8000)),
     "albert-mini": Preset(_albert(256, 6, vocab_size=8000)),
     "albert-base": Preset(_albert(768, 12), "12M", "1"),
     "albert-large": Preset(_albert(1024, 24), "18M", "1"),

@@ -29,7 +29,7 @@ def pretrain(
     model: Annotated[
         str | None,
         typer.Option(
-            "--model", "-m", help="A name of `litebert models` (albert-mini if not given), or a folder to begin with."
+            "--model", "-m", help="A name of `litebert models` (albert-micro if not given), or a folder to begin with."
         ),
     ] = None,
     recipe: Annotated[
@@ -50,7 +50,10 @@ def pretrain(
     ] = None,
     objective: Annotated[
         str | None,
-        typer.Option(help="What to learn beside masked words: sop (sentence order), nsp (next sentence) or none."),
+        typer.Option(
+            help="What to learn beside masked words: nsp (next sentence; if not given), sop (sentence order; the "
+            "paper's recipe) or none."
+        ),
     ] = None,
     lr: Annotated[float | None, typer.Option(help="Peak of the learning rate; the recipe's if not given.")] = None,
     optimizer: Annotated[str | None, typer.Option(help="lamb or adamw.")] = None,

@@ -30,6 +30,7 @@ _QUESTIONS = (
     "which numbers are the same in both lists?",
 )
 _RUNGS = "majority,bag-of-words,tf-idf,word2vec,n-gram,vectors,vectors+tf-idf,pretrained encoder"
+_LABELS = "400"  # what one person labels in an hour or two
 _PASSAGES = 15_000  # to search, a minute's work; Python's documentation has fewer
 _CONTENTS = ("search.html", "libraries", "compared", "tokenizer", "corpus", "run")
 _DOCUMENTATION = "Read the English documentation on this machine, and learn a vocabulary from it."
@@ -59,7 +60,7 @@ def quickstart(
     _run("search", *(sources or ["builtin:python"]), _QUESTIONS[0], *also, *how)
     if not sources:
         _do("Write a task: which library does a paragraph of documentation belong to?")
-        _run("example-task", "--out", libraries)
+        _run("example-task", "--labels", _LABELS, "--out", libraries)
         _do("Fine-tune the encoder for it, and see what simpler means get.")
         files = ("--dev", f"{libraries}/dev.jsonl", "--test", f"{libraries}/test.jsonl")
         _run("compare", f"{libraries}/train.jsonl", *files, "--budget", tune, "--rungs", _RUNGS, "--out", compared)
@@ -70,7 +71,7 @@ def quickstart(
     _do("Look at what the model will be fed.")
     _run("lint", corpus)
     _do(f"Pretrain a small ALBERT for {budget}.")
-    _run("pretrain", corpus, "--model", "albert-mini", "--budget", budget, "--out", run)
+    _run("pretrain", corpus, "--budget", budget, "--out", run)
     _do("Ask it for missing words.")
     _run("fill-mask", f"{run}/model", *_GAPS, "--top", "3")
     _conclude(out, bool(sources), time.monotonic() - begun)
@@ -131,13 +132,16 @@ def _conclude(out: Path, own_text: bool, seconds: float) -> None:
     typer.echo(f"  litebert pretrain {out}/corpus --budget 30m --out longer-run   # or from raw text, for longer")
 
 
-@app.command("example-task", epilog="Example:  litebert example-task --out libraries")
+@app.command("example-task", epilog="Example:  litebert example-task --labels 400 --out libraries")
 def example_task(
     out: Annotated[Path, typer.Option("--out", "-o", help="A folder for train.jsonl, dev.jsonl and test.jsonl.")],
+    labels: Annotated[
+        int | None, typer.Option(min=8, help="Leave so many paragraphs to learn from; all if not given.")
+    ] = None,
 ) -> None:
     """Write a small task to try things on: which library does a paragraph of documentation belong to?"""
     from litebert.tasks.readers.libraries import collect_libraries, write_library_task
     from litebert.text.documentation import documents
 
-    sizes = write_library_task(out, collect_libraries(documents()))
+    sizes = write_library_task(out, collect_libraries(documents()), num_labels=labels)
     typer.echo(f"{out}: " + ", ".join(f"{size:,} paragraphs in {split}.jsonl" for split, size in sizes.items()))

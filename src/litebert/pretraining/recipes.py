@@ -53,9 +53,12 @@ def budget_run(
     steps: int | None = None,
     batch_size: int | None = None,
     length: int | None = None,
-    pairs: Pairs = "sop",
+    pairs: Pairs = "nsp",
 ) -> PretrainConfig:
-    """A run for a time (or a number of steps) that is short: a head start, few passes first, AdamW."""
+    """A run for a time (or a number of steps) that is short: a head start, few passes first, AdamW.
+
+    Whether two segments go together is learnt in minutes, their order is not in an hour: hence the pairs.
+    """
     length = length or min(BUDGET_LENGTH, model.max_positions)
     model = model.updated(initializer_range=0.8 / model.hidden_size**0.5)
     rows = batch_size or max(1, _TOKENS // length)

@@ -27,7 +27,7 @@ from litebert.training.settings import (
 
 __all__ = ["DEFAULT_BUDGET", "DEFAULT_MODEL", "PRETRAIN_OPTIONS", "choose_pretraining", "resume_pretraining"]
 
-DEFAULT_MODEL, DEFAULT_BUDGET = "albert-mini", "30m"
+DEFAULT_MODEL, DEFAULT_BUDGET = "albert-micro", "30m"
 PRETRAIN_OPTIONS = (*RUN_OPTIONS, "model", "recipe")
 _OF_THE_MODEL = ("model", "begin_from", "head_start")
 
@@ -81,14 +81,14 @@ def _find_model(name: str, corpus: Corpus) -> tuple[ModelConfig, str | None]:
 
 def _apply_recipe(options: Mapping[str, Any], shape: ModelConfig) -> PretrainConfig:
     seconds = None if "steps" in options else seconds_of(options.get("budget", DEFAULT_BUDGET), "--budget")
-    pairs = options.get("objective", "sop")
     match options.get("recipe", "budget"):
         case "budget":
+            pairs = options.get("objective", "nsp")
             return budget_run(shape, seconds, options.get("steps"), options.get("batch"), options.get("length"), pairs)
         case "paper":
             wishes = {"steps": options.get("steps"), "batch_size": options.get("batch")}
             given = {name: value for name, value in wishes.items() if value is not None}
-            config = paper_run(shape, length=options.get("length"), pairs=pairs, **given)
+            config = paper_run(shape, length=options.get("length"), pairs=options.get("objective", "sop"), **given)
             return config if "budget" not in options else layer_settings(config, options={"train.seconds": seconds})
         case _:
             raise RequestError("--recipe: choose budget or paper")

@@ -44,9 +44,17 @@ def collect_libraries(documents: Iterable[tuple[str, str]]) -> Libraries:
 
 
 def write_library_task(
-    folder: Path, libraries: Libraries, num_libraries: int = 8, num_paragraphs: int = 600, seed: int = 0
+    folder: Path,
+    libraries: Libraries,
+    num_libraries: int = 8,
+    num_paragraphs: int = 600,
+    seed: int = 0,
+    num_labels: int | None = None,
 ) -> dict[str, int]:
-    """Write train.jsonl, dev.jsonl and test.jsonl of the libraries that have most to say; give their sizes."""
+    """Write train.jsonl, dev.jsonl and test.jsonl of the libraries that have most to say; give their sizes.
+
+    `num_labels` leaves only so many paragraphs to learn from, as if somebody had labelled them by hand.
+    """
     generator = np.random.default_rng(seed)
     sizes = {name: sum(map(len, modules.values())) for name, modules in libraries.items() if len(modules) >= 3}
     chosen = sorted(sizes, key=lambda name: (-sizes[name], name))[:num_libraries]
@@ -68,6 +76,7 @@ def write_library_task(
     with replace_folder(folder) as staging:
         for split, records in rows.items():
             order = generator.permutation(len(records)).tolist()
-            lines = [json.dumps(records[index], ensure_ascii=False) + "\n" for index in order]
+            rows[split] = [records[index] for index in order][: num_labels if split == "train" else None]
+            lines = [json.dumps(record, ensure_ascii=False) + "\n" for record in rows[split]]
             (staging / f"{split}.jsonl").write_text("".join(lines), encoding="utf-8")
     return {split: len(records) for split, records in rows.items()}
