@@ -1,4 +1,4 @@
-"""The family: ALBERT and BERT as the paper names them, smaller ones for an hour on a laptop, and every row of its ablations.
+"""The family: ALBERT and BERT as the paper names them, smaller ones for a laptop, and every row of its ablations.
 
 Dropout is that of the second release (none) for ALBERT and 0.1 for BERT. Sources: Lan et al., "ALBERT: A Lite BERT",
 ICLR 2020, Tables 1, 3, 4, 11, 12 and 13.
