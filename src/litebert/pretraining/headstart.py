@@ -10,7 +10,6 @@ like others.
 """
 
 import math
-from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -19,6 +18,7 @@ from torch import Tensor, nn
 from litebert.model.heads import MaskedLMHead
 from litebert.model.layers import Embeddings, SelfAttention
 from litebert.model.model import Model
+from litebert.training.distributed import copy_into, gather
 
 __all__ = ["give_head_start", "write_matching_head"]
 
@@ -109,8 +109,9 @@ def write_matching_head(model: Model) -> None:
         return
     words, positions, types = (
         table - table.mean(1, keepdim=True)  # as LayerNorm sees them
-        for table in (embeddings.words.weight, embeddings.positions.weight[:_NEAR], embeddings.token_types.weight[:2])
+        for table in (_read(part.weight) for part in (embeddings.words, embeddings.positions, embeddings.token_types))
     )
+    positions, types = positions[:_NEAR], types[:2]
     lengths = [float(table.square().sum(1).mean()) for table in (words, positions, types)]
     stretched = words.shape[1] / max(sum(lengths), _LEAST)  # what LayerNorm does to squared lengths
     size, apart = block.output.in_features // block.num_heads, types[1] - types[0]
@@ -120,13 +121,21 @@ def write_matching_head(model: Model) -> None:
     same = math.sqrt(_SAME_WORD * math.sqrt(size) / max(alike, _LEAST)) * chosen
     across = float(apart.square().sum()) * stretched / 2
     other = math.sqrt(_OTHER_SEGMENT * math.sqrt(size) / max(across, _LEAST)) * sides[None]
-    inward, centre = _way_inward(embeddings), sum(table.mean(0) for table in (words, positions, types))
-    back = torch.linalg.pinv(inward.weight)
+    inward, shift = _way_inward(embeddings)
+    back = torch.linalg.pinv(inward)
+    centre = back @ shift + math.sqrt(stretched) * (words.mean(0) + positions.mean(0) + types.mean(0))
+    weight, bias = _read(block.qkv.weight), _read(block.qkv.bias)
     for part, directions in enumerate((torch.cat([same, -other]), torch.cat([same, other]))):
         begin = part * block.output.in_features + _MATCHING * size
         rows = slice(begin, begin + len(directions))
-        block.qkv.weight[rows] = directions @ back
-        block.qkv.bias[rows] = -directions @ (back @ inward.bias + centre * math.sqrt(stretched))
+        weight[rows], bias[rows] = directions @ back, -directions @ centre
+    copy_into(block.qkv.weight, weight)
+    copy_into(block.qkv.bias, bias)
+
+
+def _read(tensor: Tensor) -> Tensor:
+    """A copy of the whole of a tensor, with digits to spare; all processes must ask together."""
+    return gather(tensor).double().clone()
 
 
 def _choose_directions(words: Tensor, positions: Tensor, sides: Tensor, count: int) -> Tensor:
@@ -140,22 +149,17 @@ def _choose_directions(words: Tensor, positions: Tensor, sides: Tensor, count: i
     wanted, unwanted = spread(words), spread(positions)
     unwanted += float(wanted.trace() + unwanted.trace()) * torch.outer(sides, sides)
     both = wanted + unwanted
-    both += _LEAST * max(float(both.trace()), _LEAST) * torch.eye(len(both))
+    both += _LEAST * max(float(both.trace()), _LEAST) * torch.eye(len(both), dtype=both.dtype)
     inverse = torch.linalg.inv(torch.linalg.cholesky(both))
     best = torch.linalg.eigh(inverse @ wanted @ inverse.T).eigenvectors[:, -count:]
     directions: Tensor = torch.linalg.qr(inverse.T @ best).Q.T
     return directions
 
 
-def _way_inward(embeddings: Embeddings) -> "_Affine":
-    """From what LayerNorm makes of an embedding, before its weights, to the hidden state: one linear map."""
-    scale, shift = embeddings.norm.weight, embeddings.norm.bias
+def _way_inward(embeddings: Embeddings) -> tuple[Tensor, Tensor]:
+    """The linear map (H, E) and the shift (H,) from what LayerNorm makes of an embedding, its weights aside."""
+    scale, shift = _read(embeddings.norm.weight), _read(embeddings.norm.bias)
     if not isinstance(embeddings.projection, nn.Linear):
-        return _Affine(torch.diag(scale), shift)
-    projection = embeddings.projection
-    return _Affine(projection.weight * scale, projection.weight @ shift + projection.bias)
-
-
-class _Affine(NamedTuple):
-    weight: Tensor  # (H, E)
-    bias: Tensor  # (H,)
+        return torch.diag(scale), shift
+    projection, bias = _read(embeddings.projection.weight), _read(embeddings.projection.bias)
+    return projection * scale, projection @ shift + bias
