@@ -4,6 +4,8 @@
 made by trials at equal time on held-out text (`benchmarks/recipe.py`; docs/LOG.md says what lost).
 """
 
+from itertools import accumulate
+
 from litebert.config import ModelConfig
 from litebert.corpus.examples import Pairs
 from litebert.corpus.stream import StreamConfig
@@ -18,7 +20,8 @@ PAPER_BATCH, PAPER_STEPS, PAPER_LENGTH = 4096, 125_000, 512
 BUDGET_LENGTH = 128
 _TOKENS = 2048  # of a step in a run on a budget
 _DEPTHS = (1, 2, 3, 6)  # of a model of six layers, a quarter of the time each
-_COMPARING_FROM = 0.9
+_PASS_SECONDS = 600.0  # that are enough for one pass, on two cores
+_COMPARING_FROM = 0.9  # of a run
 _MOST_ACTIVATIONS = 2_000_000_000  # bytes that a micro-batch may keep for its backward pass
 _USUAL_RATE, _EVALUATION_SHARE = 1e11, 0.015  # operations per second of two cores, and what an evaluation may take
 _COUNTED_PER_SECOND, _MOST_COUNTED = 15_000, 30_000_000  # tokens for word vectors: a twentieth of the time, about
@@ -70,7 +73,7 @@ def budget_run(
             seconds=seconds,
             batch_size=rows,
             micro_batch_size=rows_that_fit(model, length),
-            stages=_growing_stages(model, pairs),
+            stages=_growing_stages(model, pairs, seconds),
             optim=OptimConfig(optimizer="adamw", lr=1e-3, warmup=0.05),
             compiled=seconds is not None and seconds >= _WORTH_COMPILING,
             evaluations=20 if seconds is None else min(20, max(4, round(seconds / 30))),
@@ -91,8 +94,10 @@ def _choose_held_out_rows(model: ModelConfig, length: int, seconds: float | None
     return rows
 
 
-def _growing_stages(model: ModelConfig, pairs: Pairs) -> tuple[Stage, ...]:
+def _growing_stages(model: ModelConfig, pairs: Pairs, seconds: float | None) -> tuple[Stage, ...]:
     """Few passes first, where layers are shared: more steps in the same time, and the plateau is left sooner.
+
+    All depths get the same time, but a pass that has learnt what it can for ten minutes goes on to the next.
 
     Where there are pairs, the last steps, whose rate is low, begin with a head that compares the segments: before, it
     would be forgotten.
@@ -100,7 +105,10 @@ def _growing_stages(model: ModelConfig, pairs: Pairs) -> tuple[Stage, ...]:
     stages: tuple[Stage, ...] = (Stage(),)
     if model.sharing == "all":
         depths = sorted({max(1, round(depth * model.num_layers / 6)) for depth in _DEPTHS})
-        stages = tuple(Stage(until=(i + 1) / len(depths), depth=depth) for i, depth in enumerate(depths))
+        longest = [depth * _PASS_SECONDS / seconds if seconds else 1.0 for depth in depths]
+        shares = [min(1 / len(depths), share) for share in longest[:-1]]
+        ends = [*accumulate(shares), 1.0]
+        stages = tuple(Stage(until=end, depth=depth) for end, depth in zip(ends, depths, strict=True))
     if pairs == "none":
         return stages
     last = stages[-1].model_copy(update={"until": _COMPARING_FROM})
