@@ -140,10 +140,16 @@ def by_name(result: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {row["name"]: row for row in result["rows"] if row["score"] is not None}
 
 
-def find_lead(rows: dict[str, dict[str, Any]], uses: Sequence[str]) -> float:
-    """How far the best of these uses of the encoder is ahead of the best simple rung."""
-    ours, simple = (max(rows[name]["score"] for name in names if name in rows) for names in (uses, SIMPLE))
-    return float(ours - simple)
+def find_lead(rows: dict[str, dict[str, Any]], uses: Sequence[str]) -> float | None:
+    """How far the best of these uses of the encoder is ahead of the best simple rung; None if none of them was run."""
+    ours, simple = ([rows[name]["score"] for name in names if name in rows] for names in (uses, SIMPLE))
+    return max(ours) - max(simple) if ours and simple else None
+
+
+def count_leads(results: list[dict[str, Any]], name: str, uses: Sequence[str]) -> str:
+    """On how many tasks these uses are ahead."""
+    leads = [lead for result in results if (lead := find_lead(by_name(result), uses)) is not None]
+    return f"{name}: ahead on {sum(lead > 0 for lead in leads)} of {len(leads)}"
 
 
 def render(results: list[dict[str, Any]]) -> str:
@@ -160,13 +166,16 @@ def render(results: list[dict[str, Any]]) -> str:
         lead = find_lead(rows, USES)
         cells = " | ".join(_show_score(rows.get(name), best) for name in names)
         sizes = " / ".join(f"{size:,}" for size in result["sizes"])
-        lines.append(f"| {result['task']}, {metric} | {sizes} | {cells} | {100 * lead:+.1f} |")
+        lines.append(
+            f"| {result['task']}, {metric} | {sizes} | {cells} | {'–' if lead is None else f'{100 * lead:+.1f}'} |"
+        )
         seconds = " | ".join(_show_costs(rows.get(name)) for name in names)
         chosen = " | ".join(f"{result[key]:g}" for key in ("epochs", "max_length", "seeds"))
         times.append(f"| {result['task']} | {chosen} | {seconds} | {result['encoder']} |")
     counts = [
-        f"{name}: ahead on {sum(find_lead(by_name(result), names) > 0 for result in results)} of {len(results)}"
-        for name, names in (("fine-tuned alone", USES[-1:]), ("the best use of the encoder", USES))
+        count_leads(results, "The best use of the encoder", USES),
+        count_leads(results, "fine-tuned alone", USES[-1:]),
+        count_leads(results, "vectors beside tf-idf alone", USES[1:2]),
     ]
     costs = "Seconds to learn (of one seed), and texts per second after that (other work may have run beside it):"
     return "\n\n".join([ABOUT, "\n".join(lines), f"{'; '.join(counts)}.", costs, "\n".join(times)])
