@@ -74,10 +74,13 @@ def test_two_processes_accumulate_pieces_at_growing_depth(
     assert_close(out, tmp_path / "one")
 
 
-def test_two_processes_write_one_head_that_compares(nursery: Nursery, small_corpus: Corpus, tmp_path: Path) -> None:
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+def test_two_processes_write_one_head_that_compares(
+    nursery: Nursery, small_corpus: Corpus, tmp_path: Path, parallel: str
+) -> None:
     stages = (Stage(until=0.5), Stage(matching_head=True))
     shape = {"hidden_size": 64, "num_heads": 4}
-    config = tiny_run(shape, head_start=True, stages=stages, save_steps=None, steps=12, parallel="fsdp")
+    config = tiny_run(shape, head_start=True, stages=stages, save_steps=None, steps=12, parallel=parallel)
     pretrain_here(small_corpus, tmp_path / "one", config)
     run(nursery, small_corpus, tmp_path / "two", config, processes=2)
     # Directions that are nearly as good as one another may change places by the last digit of a weight.

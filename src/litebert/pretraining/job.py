@@ -128,6 +128,7 @@ class Pretraining:
         """
         if self.config.head_start and self.config.train.stages[stage].matching_head:
             write_matching_head(self.model)
+            self.world.agree(self.model.encoder.attention[0].parameters())  # two machines may differ in a last digit
 
     def count(self, batch: Batch) -> list[int]:
         """Masked tokens, and pairs where they are asked about."""

@@ -9,7 +9,7 @@ project's own tests; gloo on CPUs is.
 import contextlib
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -53,6 +53,12 @@ class World:
         total = torch.tensor(values, dtype=torch.float64, device=self.device)
         dist.all_reduce(total)
         return total.tolist()
+
+    def agree(self, tensors: Iterable[Tensor]) -> None:
+        """Take over the main process's values, to the last digit; parts of sharded tensors are cut from its own."""
+        for tensor in tensors:
+            if self.size > 1 and not isinstance(tensor, DTensor):
+                dist.broadcast(tensor.detach(), 0)
 
     def wait(self) -> None:
         """Wait until all processes are here."""
