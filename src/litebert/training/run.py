@@ -31,7 +31,7 @@ __all__ = ["choose_precision", "measure_rate", "train"]
 
 Config = TypeVar("Config", bound=RunConfig)
 _ROWS, _SECONDS = 4096, 0.3  # of the products that measure the hardware
-_LEAST_TRIES = 5
+_LEAST_TRIES = 3
 
 
 def _ignore(message: str) -> None:
