@@ -127,7 +127,8 @@ and, in brackets, the lowest and the highest. Every rung learnt from the same ex
 (dev, and test for IMDB and NSMC; the encoders chose their checkpoint on a tenth of the training examples instead, and
 learnt from the rest). `vectors` is a linear model on what the pretrained encoder says as it is, `vectors+tf-idf`
 one that has the words beside it; `from scratch` is the encoder fine-tuned without pretraining. The last column is how
-far the best of what uses the pretrained encoder is ahead of the best of what does not. An encoder that scores as the
+far the best of what uses the pretrained encoder is ahead of the best of what does not, both chosen on the examples that
+are scored. Of shares, a lead below 1.96 · √(2 · p · (1 - p) / examples) may be chance. An encoder that scores as the
 majority does has learnt nothing in its few epochs.
 
 The baselines read whole texts, the encoders the first tokens (`length`; of questions, all windows). The order of the
@@ -160,9 +161,8 @@ def render(results: list[dict[str, Any]]) -> str:
     times = [f"| task | epochs | length | seeds | {' | '.join(shown)} | encoder |", "|-" * (len(names) + 5) + "|"]
     for result in results:
         rows = by_name(result)
-        best = max(row["score"] for row in rows.values() if row["score"] is not None)
-        name = result.get("metric", result.get("score"))  # results of before have the second key
-        metric = METRICS.get(name, name)
+        best = max(row["score"] for row in rows.values())
+        metric = METRICS.get(result["metric"], result["metric"])
         lead = find_lead(rows, USES)
         cells = " | ".join(_show_score(rows.get(name), best) for name in names)
         sizes = " / ".join(f"{size:,}" for size in result["sizes"])

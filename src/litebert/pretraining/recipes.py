@@ -60,7 +60,7 @@ def budget_run(
 ) -> PretrainConfig:
     """A run for a time (or a number of steps) that is short: a head start, few passes first, AdamW.
 
-    Whether two segments go together is learnt in minutes, their order is not in an hour: hence the pairs.
+    Whether two segments go together is learnt in minutes, their order is not in 47: hence the pairs.
     """
     length = length or min(BUDGET_LENGTH, model.max_positions)
     model = model.updated(initializer_range=0.8 / model.hidden_size**0.5)
