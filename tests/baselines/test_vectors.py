@@ -58,3 +58,15 @@ def test_a_text_is_embedded_once_to_length_one() -> None:
     np.testing.assert_array_equal(vectors.average(["a dog"])[0], first[1])
     assert embed.asked == ["a cat", "a dog"]
     assert vectors.saved_seconds > 0
+
+
+@pytest.mark.parametrize("answer_type", ["label", "labels"])
+def test_vectors_that_say_nothing_do_not_drown_the_words(answer_type: AnswerType) -> None:
+    generator = np.random.default_rng(0)
+    rung = make_frozen(EncoderVectors(lambda texts: generator.normal(size=(len(texts), 200)), 0), answer_type, True)
+    numbers = np.random.default_rng(1).integers(0, 100, 600)
+    others = [" ".join(f"other{row}-{place}" for place in range(12)) for row in range(600)]
+    texts = [f"word{number} {other}" for number, other in zip(numbers, others, strict=True)]
+    targets = [LABELS[answer_type][number % 2] for number in numbers]
+    rung.fit(texts[:300], targets[:300])
+    assert np.mean([one == other for one, other in zip(rung.predict(texts[300:]), targets[300:], strict=True)]) > 0.95

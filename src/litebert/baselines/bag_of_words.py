@@ -22,6 +22,8 @@ Weighting = Literal["counts", "tf-idf"]
 _MOST_FEATURES = 200_000
 _MOST_WEIGHTS = 50_000_000  # of all labels together: 200 MB
 _MOST_CANDIDATES = 3_000_000  # terms that are counted at a time: some 500 MB
+_WEIGHTS = (1.0, 1 / 2, 1 / 4, 1 / 8, 1 / 16)  # of vectors beside a bag of length 1: one is chosen
+_FOLDS, _MOST_FOLDED = 5, 6_000  # by so many parts of so many training texts
 
 
 def count_words(texts: Iterable[str]) -> tuple[list[str], list[list[int]]]:
@@ -46,7 +48,8 @@ class BagOfWords:
     `counts` takes single words. `tf-idf` also takes pairs of neighbouring words, damps repetition (1 + log count) and
     brings each text to length 1. For pairs of texts, see `combine_pairs`. Features are the terms that most texts
     have, at most 200,000, and fewer if there are more than 250 labels:
-    the coefficients stay below 200 MB (twice that while they are learnt). `vectors` add features of their own.
+    the coefficients stay below 200 MB (twice that while they are learnt). `vectors` add features of their own; how much
+    they weigh is chosen by cross-validation on the training texts, since long texts need them less than short ones.
     """
 
     def __init__(self, model: LinearModel, weighting: Weighting = "counts", vectors: TextVectors | None = None) -> None:
@@ -62,8 +65,39 @@ class BagOfWords:
         self._counter = make_counter(choose_vocabulary(map(analyse, singles), max_features), analyse)
         counts = self._counter.transform(singles)
         self._idf = TfidfTransformer(sublinear_tf=True).fit(counts) if self._weighting == "tf-idf" else None
+        if self._vectors is not None:
+            self._weight = self._choose_weight(singles, targets)
         self._model.fit(self._make_features(counts, singles), targets)
         return self
+
+    def _choose_weight(self, singles: list[str], targets: Sequence[Any]) -> float:
+        """The largest weight of the vectors that answers other texts as well as the best one does, up to chance."""
+        num_texts = min(len(targets), _MOST_FOLDED)
+        if num_texts < 2 * _FOLDS or isinstance(targets[0], float):
+            return _WEIGHTS[0]
+        chosen: list[int] = np.random.default_rng(0).permutation(len(targets))[:num_texts].tolist()
+        step = 2 if self._is_pair else 1
+        texts = [singles[step * number + part] for number in chosen for part in range(step)]
+        answers, counts = [targets[number] for number in chosen], self._counter.transform(texts)
+        shares: dict[float, float] = {}
+        for self._weight in _WEIGHTS:
+            features = self._make_features(counts, texts)
+            shares[self._weight] = self._cross_validate(features, answers)
+        best = max(shares.values())
+        chance = 0.5 * (best * (1 - best) / num_texts) ** 0.5
+        return next(weight for weight in _WEIGHTS if shares[weight] >= best - chance)
+
+    def _cross_validate(self, features: Matrix, targets: Sequence[Any]) -> float:
+        """The share of the targets that are answered by models that learnt from other rows."""
+        folds = np.arange(len(targets)) % _FOLDS
+        num_right = 0
+        for fold in range(_FOLDS):
+            learnt: list[int] = np.flatnonzero(folds != fold).tolist()
+            scored: list[int] = np.flatnonzero(folds == fold).tolist()
+            self._model.fit(features[learnt], [targets[row] for row in learnt])
+            found = self._model.predict(features[scored])
+            num_right += sum(_is_same(answer, targets[row]) for answer, row in zip(found, scored, strict=True))
+        return num_right / len(targets)
 
     def predict(self, texts: Sequence[Text]) -> list[Any]:
         """A target for each text; words that training did not see count for nothing."""
@@ -74,7 +108,9 @@ class BagOfWords:
 
     def _make_features(self, counts: Matrix, texts: list[str]) -> Matrix:
         bags = counts.astype(np.float64) if self._idf is None else self._idf.transform(counts)
-        features = [bags] if self._vectors is None else [bags, self._vectors.average(texts).astype(np.float64)]
+        features = [bags]
+        if self._vectors is not None:
+            features.append(self._weight * self._vectors.average(texts).astype(np.float64))
         if self._is_pair:
             features = [combine_pairs(feature[::2], feature[1::2]) for feature in features]
         return features[0] if len(features) == 1 else sparse.hstack(features, format="csr")
@@ -85,6 +121,11 @@ class BagOfWords:
         terms = sum(len(term.encode()) for term in self._counter.vocabulary_)
         vectors = 0 if self._vectors is None else self._vectors.size_bytes
         return self._model.size_bytes + terms + vectors + (0 if self._idf is None else int(self._idf.idf_.nbytes))
+
+
+def _is_same(answer: Any, target: Any) -> bool:
+    """Whether two labels are one, or two sets of labels."""
+    return set(answer) == set(target) if isinstance(answer, tuple) else bool(answer == target)
 
 
 def list_singles(texts: Sequence[Text], is_pair: bool) -> list[str]:
