@@ -50,6 +50,8 @@ LAZY: dict[str, tuple[str, ...]] = {
     "zstandard": ("text/blocks.py",),
     "gensim": ("baselines/word2vec.py",),
     "tensorboard": ("training/logbook.py",),
+    "onnx": ("inference/export.py",),
+    "onnxruntime": ("inference/export.py",),
 }
 HEAVY: dict[str, tuple[str, ...]] = {
     "sentencepiece": ("text/",),
@@ -59,7 +61,7 @@ HEAVY: dict[str, tuple[str, ...]] = {
     "scipy": ("tasks/", "baselines/", "pretraining/counts.py"),
     "ijson": ("text/",),
     # Those that no module needs yet.
-    **dict.fromkeys(("fastapi", "onnx", "onnxruntime", "transformers"), ("nowhere",)),
+    **dict.fromkeys(("fastapi", "transformers"), ("nowhere",)),
     **LAZY,
 }
 NAMES_THAT_SAY_NOTHING = {"utils", "util", "common", "helpers", "helper", "misc"}

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from litebert.api import compress as compress
     from litebert.api import distill as distill
     from litebert.api import evaluate as evaluate
+    from litebert.api import export as export
     from litebert.api import finetune as finetune
     from litebert.api import prepare as prepare
     from litebert.api import pretrain as pretrain
@@ -47,6 +48,7 @@ __all__ = [
     "compress",
     "distill",
     "evaluate",
+    "export",
     "finetune",
     "load",
     "prepare",
@@ -71,6 +73,7 @@ _HOMES = {
     "compress": "litebert.api",
     "distill": "litebert.api",
     "evaluate": "litebert.api",
+    "export": "litebert.api",
     "finetune": "litebert.api",
     "load": "litebert.inference.load",
     "prepare": "litebert.api",

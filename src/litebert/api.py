@@ -34,6 +34,7 @@ from litebert.distillation.settings import (
 from litebert.errors import LitebertError, RequestError
 from litebert.folders import MANIFEST, read_text, remove_folder
 from litebert.hub import DEFAULT_ENCODER
+from litebert.inference.export import ExportResult, export_onnx
 from litebert.inference.lines import read_lines
 from litebert.inference.load import Pipeline, load
 from litebert.presets import PRESETS
@@ -73,6 +74,7 @@ __all__ = [
     "compress",
     "distill",
     "evaluate",
+    "export",
     "finetune",
     "open_fuel",
     "prepare",
@@ -278,6 +280,18 @@ def compress(
     except LitebertError:
         work.remove_unbegun()
         raise
+
+
+def export(model: PathLike, out: PathLike = "exported", *, depth: int | None = None) -> ExportResult:
+    """Write a model as an ONNX file, with its tokenizer beside it, for onnxruntime and whatever else reads ONNX.
+
+    `model` is a folder, a run or a hub name. Weights that layers share stand once in the file. `depth` writes another
+    number of layers, where layers are shared. Needs `litebert[onnx]`.
+    """
+    pipeline = load(os.fspath(model))
+    if len(pipeline.members) > 1:
+        raise RequestError(f"{model} is an ensemble of {len(pipeline.members)} models: export them one by one")
+    return export_onnx(pipeline.members[0], Path(out), depth)
 
 
 def _is_corpus(text: PathLike | Sequence[PathLike]) -> bool:

@@ -11,6 +11,7 @@ from litebert.cli import compare as compare
 from litebert.cli import compress as compress
 from litebert.cli import corpus as corpus
 from litebert.cli import distill as distill
+from litebert.cli import export as export
 from litebert.cli import finetune as finetune
 from litebert.cli import inference as inference
 from litebert.cli import models as models

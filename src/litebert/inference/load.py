@@ -92,6 +92,14 @@ class Member:
         """What the model was fine-tuned for; one that was not is refused."""
         return self.saved or read_saved_task(self.folder)
 
+    @property
+    def max_length(self) -> int:
+        """How many tokens of a text the model reads."""
+        if self.saved is not None:
+            return self.saved.max_length
+        config = self.model.config
+        return min(config.embedding_max_length or config.max_positions, config.max_positions)
+
     def encode(self, examples: Sequence[Example]) -> Features:
         """Encode examples as the model learnt them."""
         saved = self.task
@@ -281,8 +289,7 @@ class Pipeline:
         passes = model.config.num_layers
         if depth is not None and not 1 <= depth <= passes:
             raise RequestError(f"depth must be between 1 and {passes}, which are all passes of this model, not {depth}")
-        limit = model.config.embedding_max_length or model.config.max_positions
-        limit = self.members[0].saved.max_length if self.members[0].saved else min(limit, model.config.max_positions)
+        limit = self.members[0].max_length
         ids = encode_texts(tokenizer, listed)
         _warn_of_cut(sum(len(one) > limit - 2 for one in ids), limit)
         tokens, ends, splits = assemble(tokenizer, [(one[: limit - 2], None) for one in ids])
