@@ -614,8 +614,8 @@ bold. All contestants of a row learnt from the same labels, drawn with the seed,
 scored on the same examples. "Frozen" is a logistic (or ridge) regression on the encoder's vectors, of pairs on
 [|u-v|, u·v, cosine]; its strength is chosen by cross-validation on the labels. "Frozen+tf-idf" is the rung of
 `litebert compare` that has both: a fixed strength, and a weight of the vectors by cross-validation. "Fine-tuned" is
-`litebert.finetune` with its defaults for a user's own table, 20 epochs of up to 200 labels, 8 of up to 1,000, 3 of more;
-a tenth of the labels is set aside to choose the checkpoint by. A row without labels is the plain cosine of two
+`litebert.finetune` with its defaults for a user's own table, 20 epochs of up to 200 labels, 8 of up to 1,000, 3 of
+more; a tenth of the labels is set aside to choose the checkpoint by. A row without labels is the plain cosine of two
 vectors."""
 TIMES = """\
 Seconds of learning and answering, all examples of the row together, the mean over seeds. Vectors that several cells
