@@ -33,7 +33,7 @@ from litebert.hub import DEFAULT_ENCODER
 from litebert.inference.load import Pipeline
 from litebert.model.cost import count_encoder_parameters, forward_flops
 from litebert.model.hf.checkpoint import write_folder
-from litebert.model.model import Model
+from litebert.model.model import Model, to_arrays
 from litebert.runtime import prepare_process
 from litebert.training.run_folder import RunFolder
 
@@ -75,7 +75,7 @@ def main() -> None:
     rows = measure(encoder, teacher, rated, run["config"]["depths"], shape.num_layers)
     table = tabulate(rows, shape.num_layers)
     about = f"{ABOUT}\n{table}\n{learnt}"
-    write_folder(args.out, shape, model.head, model.state_dict(), encoder.tokenizer, about=about, half=True)
+    write_folder(args.out, shape, model.head, to_arrays(model.state_dict()), encoder.tokenizer, about=about, half=True)
     num_bytes = sum(path.stat().st_size for path in args.out.rglob("*") if path.is_file())
     stored = measure_sts(litebert.load(args.out), rated)
     facts = {"parameters": count_encoder_parameters(model.config), "bytes": num_bytes, "stored_sts": stored}

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from litebert.errors import LitebertError
 from litebert.model.hf.checkpoint import write_folder
-from litebert.model.model import Model
+from litebert.model.model import Model, to_arrays
 from litebert.training.state import Checkpoint, CheckpointStore, TrainingState
 from tests.conftest import small_config
 
@@ -42,7 +42,9 @@ def save(store: CheckpointStore, step: int, score: float | None = None) -> Check
     """Save the checkpoint of a step."""
     weights = weights_of(step)
     return store.save(
-        state_of(step, score), tensors_of(step), lambda folder: write_folder(folder, CONFIG, "pretraining", weights)
+        state_of(step, score),
+        tensors_of(step),
+        lambda folder: write_folder(folder, CONFIG, "pretraining", to_arrays(weights)),
     )
 
 

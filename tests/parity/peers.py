@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from litebert.config import Head
-from litebert.model.heads import HEADS
+from litebert.model.head_kinds import HEADS
 from litebert.model.model import Model, ModelOutput
 from tests.conftest import need
 

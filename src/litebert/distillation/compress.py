@@ -39,7 +39,7 @@ from litebert.hub import resolve
 from litebert.model.hf.checkpoint import is_half, measure_weights, write_folder
 from litebert.model.hf.int8 import SCALE, dequantize, quantize_tensors
 from litebert.model.hf.names import is_expressible
-from litebert.model.model import Model
+from litebert.model.model import Model, to_arrays
 from litebert.model.sharing import block_counts, layer_plan
 from litebert.quantities import format_bytes
 from litebert.text.sources import Document, Reader
@@ -236,12 +236,12 @@ def _prune_model(model: Model, text: Sequence[Batch], keep: float, keep_heads: f
 @torch.no_grad()
 def _store_as_int8(model: Model) -> Compressed:
     """The model as it is once it has been stored and read again."""
-    stored = quantize_tensors(model.state_dict())
+    stored = quantize_tensors(to_arrays(model.state_dict()))
     restored = Model(model.config, model.head).eval()
     restored.load_state_dict(
         {
-            name: dequantize(tensor, stored[name + SCALE]) if name + SCALE in stored else tensor
-            for name, tensor in stored.items()
+            name: torch.from_numpy(dequantize(array, stored[name + SCALE]) if name + SCALE in stored else array)
+            for name, array in stored.items()
             if not name.endswith(SCALE)
         }
     )
@@ -384,7 +384,7 @@ def _heal(
     settings = list(healing.settings)
     if student is not None:
         shape = student.config.updated(hidden_dropout=0.0, attention_dropout=0.0)
-        write_folder(folder.student, shape, student.head, student.state_dict(), corpus.tokenizer)
+        write_folder(folder.student, shape, student.head, to_arrays(student.state_dict()), corpus.tokenizer)
         # All the time goes into what the model is: its own depth, and whole vectors.
         options |= {"model": str(folder.student), "depths": (shape.num_layers,), "lr": _HEALING_RATES[method]}
         settings = ["dimensions=[]", *settings]
@@ -550,7 +550,7 @@ def _save(
         result.folder,
         model.config,
         model.head,
-        model.state_dict(),
+        to_arrays(model.state_dict()),
         tokenizer,
         about=tell,
         extra_files=extra_files,

@@ -29,7 +29,7 @@ from litebert.hub import resolve
 from litebert.model.cost import count_encoder_parameters, forward_flops
 from litebert.model.heads import SentenceEmbeddingHead
 from litebert.model.hf.checkpoint import hash_weights, write_folder
-from litebert.model.model import Model, ModelOutput
+from litebert.model.model import Model, ModelOutput, to_arrays
 from litebert.pretraining.job import read_steps, stage_stream
 from litebert.text.tokenizer import Tokenizer
 from litebert.training.distributed import World
@@ -387,7 +387,8 @@ class Distillation:
     def write_model(self, folder: Path, tensors: dict[str, Tensor], state: TrainingState) -> None:
         """Save a model folder with the student's tokenizer, and a card that says what it learnt from whom."""
         about = self._describe_training(state)
-        write_folder(folder, self.config.model, self.config.head, tensors, self.corpus.tokenizer, about=about)
+        arrays, tokenizer = to_arrays(tensors), self.corpus.tokenizer
+        write_folder(folder, self.config.model, self.config.head, arrays, tokenizer, about=about)
 
     def _describe_training(self, state: TrainingState) -> str:
         config, optim = self.config, self.config.train.optim

@@ -1,18 +1,20 @@
 """`Model`: an encoder with one head, from token ids to named outputs; and the way from and to folders."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from litebert.config import Head, ModelConfig
 from litebert.errors import RequestError
 from litebert.hub import resolve
 from litebert.model.encoder import Encoder
-from litebert.model.heads import HEADS, AnswerableSpanHead, Beam, SentenceEmbeddingHead, build_head
+from litebert.model.head_kinds import HEADS
+from litebert.model.heads import AnswerableSpanHead, Beam, SentenceEmbeddingHead, build_head
 from litebert.model.hf.checkpoint import fit_tensors, read_config, read_folder, write_folder
 from litebert.model.layers import gather_positions
 from litebert.presets import PRESETS
@@ -20,7 +22,7 @@ from litebert.presets import PRESETS
 if TYPE_CHECKING:
     from litebert.text.tokenizer import Tokenizer
 
-__all__ = ["Model", "ModelOutput"]
+__all__ = ["Model", "ModelOutput", "to_arrays"]
 
 
 @dataclass(frozen=True)
@@ -210,7 +212,9 @@ class Model(nn.Module):
         renamed = config.labels != stored.config.labels
         tensors, fresh = fit_tensors(stored, config, wanted, shapes, list(promised.state_dict()), renamed)
         model.to_empty(device="cpu")
-        model.load_state_dict(tensors, strict=False, assign=True)
+        model.load_state_dict(
+            {name: torch.from_numpy(array) for name, array in tensors.items()}, strict=False, assign=True
+        )
         model.initialize({name.rpartition(".")[0] for name in fresh})
         model.fresh_tensors = fresh
         return model.requires_grad_(True).eval()
@@ -232,8 +236,13 @@ class Model(nn.Module):
         `expand_sharing` writes every layer out in full: larger, and no longer tied together when trained there. `half`
         stores the weights as fp16.
         """
-        tensors = self.state_dict()
+        tensors = to_arrays(self.state_dict())
         return write_folder(Path(folder), self.config, self.head, tensors, tokenizer, expand_sharing, half=half)
+
+
+def to_arrays(tensors: Mapping[str, Tensor]) -> dict[str, NDArray[Any]]:
+    """Tensors as NumPy arrays in fp32, which is what folders hold."""
+    return {name: tensor.detach().float().cpu().numpy() for name, tensor in tensors.items()}
 
 
 def _first(hidden: Tensor, starts: Tensor | None) -> Tensor:

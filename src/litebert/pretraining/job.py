@@ -16,7 +16,7 @@ from litebert.errors import RequestError
 from litebert.folders import MANIFEST, hash_file
 from litebert.model.cost import training_flops
 from litebert.model.hf.checkpoint import write_folder
-from litebert.model.model import Model, ModelOutput
+from litebert.model.model import Model, ModelOutput, to_arrays
 from litebert.pretraining.config import PretrainConfig
 from litebert.pretraining.counts import count_vectors
 from litebert.pretraining.evaluation import complete_samples, evaluate_held_out, held_out_batches
@@ -179,7 +179,8 @@ class Pretraining:
     def write_model(self, folder: Path, tensors: dict[str, Tensor], state: TrainingState) -> None:
         """Save a model folder with the corpus' tokenizer, and a card that says where the weights come from."""
         about = self._describe_training(state)
-        write_folder(folder, self.config.model, self.config.head, tensors, self.corpus.tokenizer, about=about)
+        arrays, tokenizer = to_arrays(tensors), self.corpus.tokenizer
+        write_folder(folder, self.config.model, self.config.head, arrays, tokenizer, about=about)
 
     def _describe_training(self, state: TrainingState) -> str:
         """The part of the model card that says how the weights were trained, and what they can do."""

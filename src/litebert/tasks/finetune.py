@@ -21,7 +21,7 @@ from litebert.errors import RequestError
 from litebert.folders import locate_model, model_name, write_json
 from litebert.model.cost import training_flops
 from litebert.model.hf.checkpoint import write_folder
-from litebert.model.model import Model, ModelOutput
+from litebert.model.model import Model, ModelOutput, to_arrays
 from litebert.presets import PRESETS
 from litebert.tasks.config import FinetuneConfig, SavedTask
 from litebert.tasks.features import Features, order_epoch
@@ -185,7 +185,7 @@ class Finetuning:
                 folder,
                 config.model,
                 config.head,
-                tensors,
+                to_arrays(tensors),
                 self.tokenizer,
                 about=_describe(config, state, self.features.num_items),
                 extra_files=saved.as_files(),

@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 
 from litebert.config import Head, ModelConfig
 from litebert.errors import FolderError, LitebertError, RequestError
-from litebert.model.heads import HEADS
+from litebert.model.head_kinds import HEADS
 from litebert.model.hf import checkpoint
 from litebert.model.hf.checkpoint import read_config
 from litebert.model.model import Model

@@ -14,16 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
-from torch import Tensor
+import numpy as np
+from safetensors import SafetensorError, deserialize, safe_open
+from safetensors.numpy import save_file
 
 from litebert.config import Head, ModelConfig
 from litebert.errors import FolderError, LitebertError
 from litebert.folders import hash_file, read_json, replace_folder, verify_manifest
 from litebert.model.cost import count_encoder_parameters
-from litebert.model.heads import HEADS
+from litebert.model.head_kinds import HEADS
 from litebert.model.hf.folder_config import (
     MODULES,
     parse_config,
@@ -34,6 +33,7 @@ from litebert.model.hf.folder_config import (
 )
 from litebert.model.hf.int8 import SCALE, dequantize, quantize_tensors
 from litebert.model.hf.names import (
+    Array,
     canonical_name,
     export_tensors,
     fold_word_factorization,
@@ -45,6 +45,8 @@ from litebert.model.hf.names import (
 )
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from litebert.text.tokenizer import Tokenizer
 
 __all__ = [
@@ -67,7 +69,6 @@ _CARD_MARK = "<!-- Written by litebert; edit it and remove this line, and it is 
 _CODE = (".py", ".pyc", ".so", ".pkl", ".pickle", ".pt2", ".dill", ".joblib")
 _CLASSIFIER = "heads.classifier."
 _PROJECTION = "encoder.embedding_hidden_mapping_in.weight"
-_FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class StoredModel:
     file: Path
     config: ModelConfig
     head: Head
-    tensors: Mapping[str, Tensor]
+    tensors: Mapping[str, Array]
     own_names: bool
 
 
@@ -138,7 +139,7 @@ def _read_names(folder: Path) -> list[str]:
     """Names of the stored tensors; none if only reading the weights would tell."""
     if (folder / WEIGHTS).is_file():
         try:
-            with safe_open(folder / WEIGHTS, framework="pt") as file:
+            with safe_open(folder / WEIGHTS, framework="np") as file:
                 return list(file.keys())
         except (SafetensorError, OSError, ValueError, RuntimeError, MemoryError) as error:
             raise _damaged(folder / WEIGHTS, error) from None
@@ -172,11 +173,11 @@ def is_half(folder: Path) -> bool:
     """Whether the weights of a folder are stored as fp16, in one file."""
     if not (folder / WEIGHTS).is_file():
         return False
-    with safe_open(folder / WEIGHTS, framework="pt") as file:
+    with safe_open(folder / WEIGHTS, framework="np") as file:
         return all(file.get_slice(name).get_dtype() == "F16" for name in file.keys())  # noqa: SIM118
 
 
-def _read_weights(folder: Path, int8: bool = False) -> tuple[Path, dict[str, Tensor]]:
+def _read_weights(folder: Path, int8: bool = False) -> tuple[Path, dict[str, Array]]:
     if (folder / WEIGHTS).is_file():
         return folder / WEIGHTS, _read_safetensors(folder / WEIGHTS, int8)
     if (folder / INDEX).is_file():
@@ -186,24 +187,45 @@ def _read_weights(folder: Path, int8: bool = False) -> tuple[Path, dict[str, Ten
     raise FolderError(f"{folder / WEIGHTS} is missing ({OLD_WEIGHTS} would do, other formats are not read)")
 
 
-def _read_safetensors(path: Path, int8: bool = False) -> dict[str, Tensor]:
+def _read_safetensors(path: Path, int8: bool = False) -> dict[str, Array]:
     try:
-        with safe_open(path, framework="pt") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            if int8:
-                tensors = _restore_rows(tensors, path)
-            return {name: _as_float32(tensor, name, path) for name, tensor in tensors.items()}
+        with safe_open(path, framework="np") as file:
+            names = list(file.keys())
+            if any(file.get_slice(name).get_dtype() == "BF16" for name in names):
+                tensors = _read_bfloat16(path)
+            else:
+                tensors = {name: file.get_tensor(name) for name in names}
+        if int8:
+            tensors = _restore_rows(tensors, path)
+        return {name: _as_float32(tensor, name, path) for name, tensor in tensors.items()}
     except (SafetensorError, OSError, ValueError, RuntimeError, MemoryError) as error:
         raise _damaged(path, error) from None
 
 
-def _restore_rows(tensors: Mapping[str, Tensor], path: Path) -> dict[str, Tensor]:
+def _read_bfloat16(path: Path) -> dict[str, Array]:
+    """The tensors of a file with numbers of bf16, which NumPy does not know: they are the first half of fp32."""
+    tensors = {}
+    for name, stored in deserialize(path.read_bytes()):  # type: ignore[no-untyped-call]
+        if stored["dtype"] == "BF16":
+            halves = np.frombuffer(stored["data"], np.uint16).astype(np.uint32)
+            tensors[name] = (halves << 16).view(np.float32).reshape(stored["shape"])
+        else:
+            kind = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "I64": np.int64}.get(stored["dtype"])
+            if kind is None:
+                raise FolderError(
+                    f"{path}: {name} has the type {stored['dtype']}; weights must be floating-point numbers"
+                )
+            tensors[name] = np.frombuffer(stored["data"], kind).reshape(stored["shape"])
+    return tensors
+
+
+def _restore_rows(tensors: Mapping[str, Array], path: Path) -> dict[str, Array]:
     """Multiply rows of eight bits with their scales."""
     restored = {}
     for name, tensor in tensors.items():
         scales = tensors.get(name + SCALE)
-        if tensor.dtype == torch.int8:
-            if tensor.dim() != 2 or scales is None or scales.dtype != torch.float32 or scales.shape != tensor.shape[:1]:
+        if tensor.dtype == np.int8:
+            if tensor.ndim != 2 or scales is None or scales.dtype != np.float32 or scales.shape != tensor.shape[:1]:
                 raise FolderError(f"{path}: {name} has no scale for each of its rows; save it again")
             restored[name] = dequantize(tensor, scales)
         elif not (name.endswith(SCALE) and name.removesuffix(SCALE) in tensors):
@@ -223,8 +245,8 @@ def _read_index(folder: Path) -> dict[str, str]:
     return shards
 
 
-def _read_shards(folder: Path) -> dict[str, Tensor]:
-    tensors: dict[str, Tensor] = {}
+def _read_shards(folder: Path) -> dict[str, Array]:
+    tensors: dict[str, Array] = {}
     for name in sorted(set(_read_index(folder).values())):
         if Path(name).name != name or not name.endswith(".safetensors"):
             raise FolderError(f"{folder / INDEX} names {name!r}, which is not a safetensors file of this folder")
@@ -234,7 +256,11 @@ def _read_shards(folder: Path) -> dict[str, Tensor]:
     return tensors
 
 
-def _read_old(path: Path) -> dict[str, Tensor]:
+def _read_old(path: Path) -> dict[str, Array]:
+    try:
+        import torch
+    except ModuleNotFoundError:
+        raise FolderError(f"{path} is of the old kind, which only PyTorch reads: install torch to open it") from None
     try:
         if zipfile.is_zipfile(path) and any(entry.compress_type for entry in zipfile.ZipFile(path).infolist()):
             raise FolderError(f"{path} is a compressed archive; weights never are, so it is refused")
@@ -246,44 +272,52 @@ def _read_old(path: Path) -> dict[str, Tensor]:
         raise FolderError(f"{path} is damaged or holds more than tensors, so it is refused ({reason})") from None
     if not isinstance(content, dict) or not all(_is_plain(x) for x in content.values()):
         raise FolderError(f"{path} must hold ordinary tensors by name and nothing else")
-    return {str(name): _as_float32(tensor, str(name), path) for name, tensor in content.items()}
+    return {str(name): _as_float32(_as_array(tensor), str(name), path) for name, tensor in content.items()}
+
+
+def _as_array(tensor: "Tensor") -> Array:
+    array: Array = (tensor.float() if tensor.is_floating_point() else tensor).numpy()
+    return array
 
 
 def _is_plain(tensor: object) -> bool:
     """Whether it is a dense tensor whose numbers are all there, not one of them stretched over gigabytes."""
+    import torch
+    from torch import Tensor
+
     if not isinstance(tensor, Tensor) or tensor.layout != torch.strided or tensor.device.type != "cpu":
         return False
     return not tensor.is_quantized and tensor.nbytes <= tensor.untyped_storage().nbytes()
 
 
-def _as_float32(tensor: Tensor, name: str, path: Path) -> Tensor:
+def _as_float32(tensor: Array, name: str, path: Path) -> Array:
     """A copy in fp32: weights must not live in a mapped file that somebody may cut short."""
     if name.endswith("position_ids"):
         return tensor
-    if tensor.dtype not in _FLOATS:
+    if tensor.dtype.kind != "f":
         raise FolderError(f"{path}: {name} has the type {tensor.dtype}; weights must be floating-point numbers")
-    return tensor.to(torch.float32, copy=True)
+    return tensor.astype(np.float32, order="C")
 
 
-def _canonical(tensors: Mapping[str, Tensor], file: Path) -> dict[str, Tensor]:
+def _canonical(tensors: Mapping[str, Array], file: Path) -> dict[str, Array]:
     renamed = {canonical_name(name): tensor for name, tensor in tensors.items()}
     if len(renamed) != len(tensors):
         raise FolderError(f"{file} holds the same tensor under two names")
     return renamed
 
 
-def _refuse_unknown(tensors: Mapping[str, Tensor], config: ModelConfig, file: Path) -> None:
+def _refuse_unknown(tensors: Mapping[str, Array], config: ModelConfig, file: Path) -> None:
     unknown = sorted(set(tensors) - known_names(config))
     if unknown:
         more = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
         raise FolderError(f"{file} holds the unknown tensor {unknown[0]}{more}: not an encoder of this configuration")
     decoder = tensors.get("predictions.decoder.weight", tensors.get("cls.predictions.decoder.weight"))
     words = tensors.get("embeddings.word_embeddings.weight")
-    if decoder is not None and words is not None and not torch.equal(decoder, words):
+    if decoder is not None and words is not None and not np.array_equal(decoder, words):
         raise FolderError(f"{file} has an output matrix of its own; litebert ties it to the word embeddings")
 
 
-def _keep_square_projection(config: ModelConfig, tensors: Mapping[str, Tensor]) -> ModelConfig:
+def _keep_square_projection(config: ModelConfig, tensors: Mapping[str, Array]) -> ModelConfig:
     """Where E = H, a stored projection that is the identity is dropped; any other is kept, and must fit."""
     weight = tensors.get(_PROJECTION)
     bias = tensors.get("encoder.embedding_hidden_mapping_in.bias")
@@ -293,8 +327,8 @@ def _keep_square_projection(config: ModelConfig, tensors: Mapping[str, Tensor]) 
     is_identity = (
         weight is not None
         and bias is not None
-        and torch.equal(weight, torch.eye(size))
-        and torch.equal(bias, torch.zeros(size))
+        and np.array_equal(weight, np.eye(size))
+        and np.array_equal(bias, np.zeros(size))
     )
     return config if is_identity else config.updated(project_square_embeddings=True)
 
@@ -306,7 +340,7 @@ def fit_tensors(
     shapes: Mapping[str, tuple[int, ...]],
     promised: Collection[str],
     new_labels: bool,
-) -> tuple[dict[str, Tensor], tuple[str, ...]]:
+) -> tuple[dict[str, Array], tuple[str, ...]]:
     """Find the tensors of a model with these names and shapes; also name those that must be drawn afresh.
 
     `promised` are the tensors that a model with the stored head has. Afresh are only those beyond them, a pooler that
@@ -340,7 +374,7 @@ def write_folder(
     folder: Path,
     config: ModelConfig,
     head: Head,
-    tensors: Mapping[str, Tensor],
+    tensors: Mapping[str, Array],
     tokenizer: "Tokenizer | None" = None,
     expand_sharing: bool = False,
     about: str | Callable[[int], str] = "",
@@ -360,12 +394,9 @@ def write_folder(
     note = _export_note(config, head, expand_sharing, int8)
     if note:
         warnings.warn(note, stacklevel=3)
-    if expressible:
-        named = export_tensors(tensors, config, head, expand_sharing)
-    else:
-        named = {name: tensor.contiguous() for name, tensor in tensors.items()}
-    stored = torch.float16 if half else torch.float32
-    named = {name: tensor.detach().cpu().to(stored, copy=True) for name, tensor in named.items()}
+    named = export_tensors(tensors, config, head, expand_sharing) if expressible else dict(tensors)
+    stored = np.float16 if half else np.float32
+    named = {name: np.asarray(tensor, stored, order="C") for name, tensor in named.items()}
     named = quantize_tensors(named) if int8 else named
     rendered = render_config(config, head, expand_sharing, int8)
     with replace_folder(folder) as staging:

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from litebert.config import Family, Head, ModelConfig, explain
 from litebert.errors import FolderError
 from litebert.folders import read_json, read_text
-from litebert.model.heads import HEADS
+from litebert.model.head_kinds import HEADS
 from litebert.model.hf.names import is_expressible
 
 __all__ = [

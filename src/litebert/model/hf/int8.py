@@ -6,9 +6,10 @@ when they are read, so that a model computes as before, at the same speed.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 from litebert.errors import RequestError
 
@@ -19,31 +20,32 @@ SCALE = ".scale"
 _LARGEST = 127
 
 
-def quantize(weight: Tensor) -> tuple[Tensor, Tensor]:
+def quantize(weight: NDArray[Any]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
     """Whole numbers (rows, columns) and the scale of each row (rows,); a row of zeros stays one.
 
-    >>> whole, scales = quantize(torch.tensor([[1.27, -0.5], [0.0, 0.0]]))
+    >>> whole, scales = quantize(np.array([[1.27, -0.5], [0.0, 0.0]]))
     >>> whole.tolist(), [round(scale, 4) for scale in scales.tolist()]
     ([[127, -50], [0, 0]], [0.01, 0.0])
     """
-    weight = weight.float()
-    scales = weight.abs().amax(dim=1) / _LARGEST
-    divisors = torch.where(scales > 0, scales, torch.ones_like(scales))
-    return (weight / divisors[:, None]).round().clamp(-_LARGEST, _LARGEST).to(torch.int8), scales
+    weight = weight.astype(np.float32)
+    scales = np.abs(weight).max(axis=1) / np.float32(_LARGEST)
+    divisors = np.where(scales > 0, scales, np.float32(1))
+    whole = np.clip(np.round(weight / divisors[:, None]), -_LARGEST, _LARGEST)
+    return whole.astype(np.int8), scales
 
 
-def dequantize(whole: Tensor, scales: Tensor) -> Tensor:
+def dequantize(whole: NDArray[np.int8], scales: NDArray[np.float32]) -> NDArray[np.float32]:
     """Rows of whole numbers times their scales, in fp32."""
-    return whole.float() * scales[:, None]
+    return whole.astype(np.float32) * scales[:, None]
 
 
-def quantize_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def quantize_tensors(tensors: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     """Every matrix as int8 with the scales of its rows beside it; all else as it is."""
-    stored: dict[str, Tensor] = {}
+    stored: dict[str, NDArray[Any]] = {}
     for name, tensor in tensors.items():
-        if not bool(tensor.isfinite().all()):
+        if not np.isfinite(tensor).all():
             raise RequestError(f"{name} holds numbers that are not finite: such a model cannot be stored as int8")
-        if tensor.dim() == 2:
+        if tensor.ndim == 2:
             stored[name], stored[name + SCALE] = quantize(tensor)
         else:
             stored[name] = tensor

@@ -11,12 +11,12 @@ from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 from litebert.config import Head, ModelConfig
 from litebert.errors import FolderError
-from litebert.model.heads import HEADS
+from litebert.model.head_kinds import HEADS
 from litebert.model.sharing import layer_plan
 
 __all__ = [
@@ -31,6 +31,9 @@ __all__ = [
     "is_word_factorized",
     "known_names",
 ]
+
+
+Array = NDArray[Any]
 
 
 class Source(NamedTuple):
@@ -152,17 +155,18 @@ def known_names(config: ModelConfig) -> set[str]:
 
 
 def export_tensors(
-    tensors: Mapping[str, Tensor], config: ModelConfig, head: Head, expand_sharing: bool = False
-) -> dict[str, Tensor]:
+    tensors: Mapping[str, Array], config: ModelConfig, head: Head, expand_sharing: bool = False
+) -> dict[str, Array]:
     """Name and cut our tensors as transformers does."""
     exported = {}
     for name, source in disk_table(config, head, expand_sharing).items():
         if source.name.startswith(_IDENTITY):
             size = config.hidden_size
-            tensor = torch.eye(size) if name.endswith("weight") else torch.zeros(size)
+            tensor = np.eye(size, dtype=np.float32) if name.endswith("weight") else np.zeros(size, np.float32)
         else:
-            tensor = tensors[source.name] if source.third is None else tensors[source.name].chunk(3)[source.third]
-        exported[_with_prefix(name, config, head)] = tensor.contiguous()
+            tensor = tensors[source.name]
+            tensor = tensor if source.third is None else np.split(tensor, 3)[source.third]
+        exported[_with_prefix(name, config, head)] = np.ascontiguousarray(tensor)
     return exported
 
 
@@ -171,10 +175,10 @@ def _with_prefix(name: str, config: ModelConfig, head: Head) -> str:
     return f"{config.family}.{name}" if inside and head != "none" else name
 
 
-def import_tensors(stored: Mapping[str, Tensor], config: ModelConfig, head: Head, file: str) -> dict[str, Tensor]:
+def import_tensors(stored: Mapping[str, Array], config: ModelConfig, head: Head, file: str) -> dict[str, Array]:
     """Give stored tensors (canonical names) our names; what the file lacks is left out, and the caller decides."""
-    tensors: dict[str, Tensor] = {}
-    thirds: dict[str, dict[int, Tensor]] = {}
+    tensors: dict[str, Array] = {}
+    thirds: dict[str, dict[int, Array]] = {}
     for name, source in disk_table(config, head).items():
         if name not in stored or source.name.startswith(_IDENTITY):
             continue
@@ -186,8 +190,8 @@ def import_tensors(stored: Mapping[str, Tensor], config: ModelConfig, head: Head
         if len(parts) != 3:
             raise FolderError(f"{file} holds only a part of {own} (query, key and value belong together)")
         try:
-            tensors[own] = torch.cat([parts[third] for third in range(3)])
-        except RuntimeError:
+            tensors[own] = np.concatenate([parts[third] for third in range(3)])
+        except ValueError:
             shapes = ", ".join(str(tuple(parts[third].shape)) for third in range(3))
             raise FolderError(f"{file}: query, key and value of {own} do not fit together ({shapes})") from None
     return tensors
@@ -230,8 +234,8 @@ def folded_config(raw: dict[str, Any]) -> dict[str, Any]:
 
 
 def fold_word_factorization(
-    raw: dict[str, Any], tensors: Mapping[str, Tensor], file: Path
-) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    raw: dict[str, Any], tensors: Mapping[str, Array], file: Path
+) -> tuple[dict[str, Any], dict[str, Array]]:
     """Return config and tensors of the ordinary ALBERT that computes the same."""
     vocab_size, embedding_size, hidden_size = (raw.get(k) for k in ("vocab_size", "embedding_size", "hidden_size"))
     shapes = [tuple(tensors[name].shape) if name in tensors else None for name in (_WORDS, _MAP)]
@@ -241,8 +245,8 @@ def fold_word_factorization(
         raise FolderError(f"{file}: the word table would become too large")
     folded = {
         "albert.embeddings.word_embeddings.weight": tensors[_WORDS] @ tensors[_MAP].T,
-        "albert.encoder.embedding_hidden_mapping_in.weight": torch.eye(hidden_size),
-        "albert.encoder.embedding_hidden_mapping_in.bias": torch.zeros(hidden_size),
+        "albert.encoder.embedding_hidden_mapping_in.weight": np.eye(hidden_size, dtype=np.float32),
+        "albert.encoder.embedding_hidden_mapping_in.bias": np.zeros(hidden_size, np.float32),
     }
     for name, tensor in tensors.items():
         if name not in (_WORDS, _MAP, *_UNUSED):
