@@ -50,7 +50,7 @@ LAZY: dict[str, tuple[str, ...]] = {
     "zstandard": ("text/blocks.py",),
     "gensim": ("baselines/word2vec.py",),
     "tensorboard": ("training/logbook.py",),
-    "onnx": ("inference/export.py",),
+    "onnx": ("inference/onnx_graph.py",),
     "onnxruntime": ("inference/export.py",),
 }
 HEAVY: dict[str, tuple[str, ...]] = {
@@ -219,6 +219,13 @@ def test_importing_litebert_loads_nothing_heavy() -> None:
     code = f"import litebert, litebert.cli, sys; print([name for name in {heavy} if name in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
+
+
+def test_what_reads_folders_and_writes_graphs_needs_no_torch() -> None:
+    modules = ("litebert.model.hf.checkpoint", "litebert.inference.onnx_graph", "litebert.text.tokenizer")
+    code = f"import importlib, sys; sys.modules['torch'] = None; [importlib.import_module(name) for name in {modules}]"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
 
 
 def test_every_public_name_exists() -> None:

@@ -14,8 +14,9 @@ import litebert
 from litebert.config import Activation, Head
 from litebert.errors import LitebertError, RequestError
 from litebert.inference import export as exporting
-from litebert.inference.export import build_onnx, check_onnx
-from litebert.model.model import Model
+from litebert.inference import onnx_graph
+from litebert.inference.export import check_onnx
+from litebert.model.model import Model, to_arrays
 from litebert.presets import PRESETS
 from tests.conftest import need, small_config, small_inputs
 
@@ -35,6 +36,11 @@ HEADS = get_args(Head)
 DOCS = Path(__file__).parents[2] / "docs" / "export.md"
 
 
+def build(model: Model, depth: int | None = None) -> Any:
+    """The graph of a model in memory."""
+    return onnx_graph.build_onnx(model.config, model.head, to_arrays(model.state_dict()), depth)
+
+
 def run(content: bytes, inputs: dict[str, torch.Tensor]) -> dict[str, Any]:
     """All outputs of an ONNX file."""
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
@@ -46,7 +52,7 @@ def run(content: bytes, inputs: dict[str, torch.Tensor]) -> dict[str, Any]:
 def test_every_head_and_every_way_of_sharing(shape: str) -> None:
     for head in HEADS:
         model = Model(small_config(**SHAPES[shape]), head).eval()
-        made = build_onnx(model)
+        made = build(model)
         onnx.checker.check_model(made, full_check=True)
         difference = check_onnx(model, made.SerializeToString())
         assert difference is not None
@@ -56,12 +62,12 @@ def test_every_head_and_every_way_of_sharing(shape: str) -> None:
 @pytest.mark.parametrize("activation", get_args(Activation))
 def test_activations(activation: Activation) -> None:
     model = Model(small_config(activation=activation), "pretraining").eval()
-    assert check_onnx(model, build_onnx(model).SerializeToString()) < 1e-4  # type: ignore[operator]
+    assert check_onnx(model, build(model).SerializeToString()) < 1e-4  # type: ignore[operator]
 
 
 def test_outputs_are_the_models_own_whatever_the_sizes() -> None:
     model = Model(small_config(labels=("a", "b", "c")), "sequence-classification").eval()
-    content = build_onnx(model).SerializeToString()
+    content = build(model).SerializeToString()
     for batch, tokens in ((1, 1), (2, 7), (5, 48)):
         inputs = {
             name: one[:, :tokens] for name, one in small_inputs(model.config, batch, max(tokens, 3 * batch)).items()
@@ -73,7 +79,7 @@ def test_outputs_are_the_models_own_whatever_the_sizes() -> None:
 
 def test_padding_changes_nothing() -> None:
     model = Model(small_config(), "sentence-embedding").eval()
-    content = build_onnx(model).SerializeToString()
+    content = build(model).SerializeToString()
     inputs = small_inputs(model.config)
     found = run(content, inputs)["sentence_embedding"]
     for row in range(3):
@@ -89,7 +95,7 @@ def test_a_shared_tensor_stands_once(name: str) -> None:
     for head in ("none", "pretraining"):
         model = Model(config, head)  # type: ignore[arg-type]
         weights = 4 * sum(parameter.numel() for parameter in model.parameters())
-        made = build_onnx(model)
+        made = build(model)
         assert len({one.name for one in made.graph.initializer}) == len(made.graph.initializer)
         assert made.ByteSize() <= 1.05 * weights
 
@@ -100,10 +106,10 @@ def test_other_depths() -> None:
     for depth in (1, 3, 7):
         with torch.inference_mode():
             expected = model(**inputs, depth=depth).last_hidden_state
-        found = run(build_onnx(model, depth).SerializeToString(), inputs)["last_hidden_state"]
+        found = run(build(model, depth).SerializeToString(), inputs)["last_hidden_state"]
         np.testing.assert_allclose(found, expected, atol=2e-5)
     with pytest.raises(RequestError, match="depth must be between 1 and 8"):
-        build_onnx(model, 9)
+        build(model, 9)
 
 
 def test_the_example_in_the_docs_runs_without_litebert(tmp_path: Path) -> None:
@@ -120,11 +126,8 @@ def test_the_example_in_the_docs_runs_without_litebert(tmp_path: Path) -> None:
 
 
 def test_a_file_with_other_outputs_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    other = Model(
-        PRESETS["albert-mini"].config.updated(**litebert.load().model.config.model_dump()), "sentence-embedding"
-    )
-    wrong = build_onnx(other)
-    monkeypatch.setattr(exporting, "build_onnx", lambda model, depth=None: wrong)
+    wrong = build(Model(litebert.load().model.config, "sentence-embedding"))  # fresh weights
+    monkeypatch.setattr(exporting, "build_onnx", lambda *_: wrong)
     with pytest.raises(LitebertError, match="other outputs than the model"):
         litebert.export("litebert-en", tmp_path / "out")
     assert not (tmp_path / "out").exists()
@@ -133,7 +136,7 @@ def test_a_file_with_other_outputs_is_not_written(tmp_path: Path, monkeypatch: p
 def test_what_cannot_be_exported(tmp_path: Path, small_encoder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(LitebertError, match="nowhere"):
         litebert.export(tmp_path / "nowhere", tmp_path / "out")
-    monkeypatch.setattr(exporting, "_LARGEST", 10)
+    monkeypatch.setattr(onnx_graph, "_LARGEST", 10)
     with pytest.raises(RequestError, match="at most 2 GB"):
         litebert.export(small_encoder, tmp_path / "out")
     monkeypatch.setitem(sys.modules, "onnx", None)

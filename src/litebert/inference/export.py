@@ -1,13 +1,8 @@
-"""A model as an ONNX file, written from its configuration and its weights.
-
-A tensor that several layers share stands once in the file, however often the graph uses it; the layers of the plan are
-written out one after the other. The graph has free sizes (rows and tokens) and standard operators alone, and takes
-and gives what transformers' exporters do: `input_ids`, `attention_mask` and `token_type_ids`; the outputs of the head.
-"""
+"""`litebert export`: a model as an ONNX file with its tokenizer, checked against the model before it is written."""
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,308 +10,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from litebert.config import Activation, ModelConfig
-from litebert.errors import LitebertError, RequestError
+from litebert.errors import LitebertError
 from litebert.folders import replace_folder
 from litebert.inference.load import Member
-from litebert.model.heads import AnswerableSpanHead
+from litebert.inference.onnx_graph import OUTPUTS, build_onnx, list_inputs
 from litebert.model.hf.folder_config import render_config
-from litebert.model.model import Model, ModelOutput
-from litebert.model.sharing import layer_plan
+from litebert.model.model import Model, ModelOutput, to_arrays
 
-__all__ = ["ONNX_FILE", "OUTPUTS", "ExportResult", "build_onnx", "check_onnx", "export_onnx"]
+__all__ = ["ONNX_FILE", "ExportResult", "check_onnx", "export_onnx"]
 
 ONNX_FILE = "model.onnx"
-INPUTS = ("input_ids", "attention_mask", "token_type_ids")
-Shape = tuple[str, ...]
-_TOKENS: Shape = ("batch", "tokens")
-_BEAM: Shape = ("batch", "beam")
-OUTPUTS: dict[str, dict[str, Shape]] = {
-    "none": {"last_hidden_state": (*_TOKENS, "hidden"), "pooler_output": ("batch", "hidden")},
-    "sentence-embedding": {"last_hidden_state": (*_TOKENS, "hidden"), "sentence_embedding": ("batch", "hidden")},
-    "pretraining": {"prediction_logits": (*_TOKENS, "vocabulary"), "sop_logits": ("batch", "order")},
-    "masked-lm": {"logits": (*_TOKENS, "vocabulary")},
-    "sequence-classification": {"logits": ("batch", "labels")},
-    "token-classification": {"logits": (*_TOKENS, "labels")},
-    "multiple-choice": {"logits": ("batch", "options")},
-    "question-answering": {"start_logits": _TOKENS, "end_logits": _TOKENS},
-    "answerable-question-answering": {
-        "start_log_probs": _BEAM,
-        "starts": _BEAM,
-        "end_log_probs": (*_BEAM, "ends"),
-        "ends": (*_BEAM, "ends"),
-        "answerable_logits": ("batch",),
-    },
-}
-"""What the file of each head gives. The last one's are the likeliest spans, as `AnswerableSpanHead` finds them."""
-_OPSET = 20
-_IR_VERSION = 9
-_HIDDEN_FROM_ATTENTION = -1e30
-_LARGEST = 2_000_000_000  # bytes that a protobuf message may have, nearly
 _LARGEST_DIFFERENCE = 1e-3
-_FLOAT, _INT64 = 1, 7  # in ONNX
-
-
-@dataclass
-class _Graph:
-    """A graph that grows node by node; a value is the name of what a node makes."""
-
-    nodes: list[Any] = field(default_factory=list)
-    tensors: dict[str, Any] = field(default_factory=dict)
-    """Initializers by name: each stands once."""
-
-    def add(self, operator: str, *inputs: str, values: int = 1, **attributes: Any) -> Any:
-        """A node; its output, or all of them if there are several."""
-        from onnx import helper
-
-        outputs = [f"v{len(self.nodes)}_{number}" for number in range(values)]
-        self.nodes.append(helper.make_node(operator, list(inputs), outputs, **attributes))
-        return outputs[0] if values == 1 else tuple(outputs)
-
-    def tensor(self, name: str, values: NDArray[Any]) -> str:
-        """Some weights, under their name; asked for again, they are not stored again."""
-        from onnx import numpy_helper
-
-        if name not in self.tensors:
-            self.tensors[name] = numpy_helper.from_array(np.asarray(values, order="C"), name)
-        return name
-
-    def number(self, value: float) -> str:
-        return self.tensor(f"float {value!r}", np.array(value, np.float32))
-
-    def integers(self, *values: int) -> str:
-        return self.tensor(f"integers {' '.join(map(str, values))}", np.array(values, np.int64))
-
-    def integer(self, value: int) -> str:
-        return self.tensor(f"integer {value}", np.array(value, np.int64))
-
-    def put_out(self, value: str, name: str) -> None:
-        """Give a value the name of an output."""
-        from onnx import helper
-
-        self.nodes.append(helper.make_node("Identity", [value], [name]))
-
-
-class _Writer:
-    """Writes the parts of a model into a graph, in the order of `model.layers`, `encoder` and `heads`."""
-
-    def __init__(self, config: ModelConfig, weights: Mapping[str, NDArray[Any]], depth: int | None) -> None:
-        self.config, self.weights = config, weights
-        self.plan = layer_plan(config, depth)
-        self.graph = _Graph()
-
-    # --- parts that many use ------------------------------------------------------------------------------------
-
-    def linear(self, name: str, states: str) -> str:
-        """A linear map; its weight is stored as the graph multiplies with it."""
-        graph = self.graph
-        weight = graph.tensor(f"{name}.weight", self.weights[f"{name}.weight"].T)
-        bias = graph.tensor(f"{name}.bias", self.weights[f"{name}.bias"])
-        return str(graph.add("Add", graph.add("MatMul", states, weight), bias))
-
-    def norm(self, name: str, states: str) -> str:
-        weight, bias = (
-            self.graph.tensor(f"{name}.{kind}", self.weights[f"{name}.{kind}"]) for kind in ("weight", "bias")
-        )
-        epsilon = self.config.layer_norm_eps
-        return str(self.graph.add("LayerNormalization", states, weight, bias, axis=-1, epsilon=epsilon))
-
-    def activate(self, activation: Activation, states: str) -> str:
-        match activation:
-            case "gelu_new":
-                return str(self.graph.add("Gelu", states, approximate="tanh"))
-            case "gelu":
-                return str(self.graph.add("Gelu", states, approximate="none"))
-            case "relu":
-                return str(self.graph.add("Relu", states))
-            case "silu":
-                return str(self.graph.add("Mul", states, self.graph.add("Sigmoid", states)))
-
-    def first(self, hidden: str) -> str:
-        """The states of the first tokens, (batch, H)."""
-        return str(self.graph.add("Gather", hidden, self.graph.integer(0), axis=1))
-
-    # --- the encoder --------------------------------------------------------------------------------------------
-
-    def encode(self, input_ids: str, attention_mask: str, token_type_ids: str) -> str:
-        """Ids → the last hidden states, (batch, tokens, H)."""
-        graph, table = self.graph, "encoder.embeddings."
-        num_tokens = graph.add("Shape", input_ids, start=1)
-        positions = graph.tensor(f"{table}positions", self.weights[f"{table}positions.weight"])
-        words = graph.add("Gather", self.words(), input_ids)
-        types = graph.tensor(f"{table}token_types", self.weights[f"{table}token_types.weight"])
-        embedded = graph.add("Add", words, graph.add("Gather", types, token_type_ids))
-        embedded = graph.add("Add", embedded, graph.add("Slice", positions, graph.integers(0), num_tokens))
-        hidden = self.norm(f"{table}norm", embedded)
-        if self.config.projects_embeddings:
-            hidden = self.linear(f"{table}projection", hidden)
-        is_hidden = graph.add("Sub", graph.number(1.0), graph.add("Cast", attention_mask, to=_FLOAT))
-        bias = graph.add("Mul", is_hidden, graph.number(_HIDDEN_FROM_ATTENTION))
-        bias = graph.add("Unsqueeze", bias, graph.integers(1, 2))  # (batch, 1, 1, tokens)
-        for attention, feed_forward in self.plan:
-            hidden = self.attend(f"encoder.attention.{attention}", hidden, bias)
-            hidden = self.feed_forward(f"encoder.feed_forward.{feed_forward}", hidden)
-        return hidden
-
-    def words(self) -> str:
-        return self.graph.tensor("encoder.embeddings.words", self.weights["encoder.embeddings.words.weight"])
-
-    def attend(self, name: str, hidden: str, bias: str) -> str:
-        """Self-attention; queries are divided by the root of the head's size beforehand, in their weights."""
-        graph, heads, size = self.graph, self.config.num_heads, self.config.attention_size
-        scales = np.concatenate([np.full(size, (size // heads) ** -0.5), np.ones(2 * size)]).astype(np.float32)
-        weight = graph.tensor(f"{name}.qkv.weight", (self.weights[f"{name}.qkv.weight"] * scales[:, None]).T)
-        together = graph.add("MatMul", hidden, weight)
-        together = graph.add(
-            "Add", together, graph.tensor(f"{name}.qkv.bias", self.weights[f"{name}.qkv.bias"] * scales)
-        )
-        split = graph.add("Split", together, values=3, num_outputs=3, axis=-1)
-        parts = [graph.add("Reshape", part, graph.integers(0, 0, heads, size // heads)) for part in split]
-        query = graph.add("Transpose", parts[0], perm=[0, 2, 1, 3])  # (batch, heads, tokens, size)
-        key = graph.add("Transpose", parts[1], perm=[0, 2, 3, 1])
-        value = graph.add("Transpose", parts[2], perm=[0, 2, 1, 3])
-        scores = graph.add("Add", graph.add("MatMul", query, key), bias)
-        attended = graph.add("MatMul", graph.add("Softmax", scores, axis=-1), value)
-        attended = graph.add("Transpose", attended, perm=[0, 2, 1, 3])
-        attended = self.linear(f"{name}.output", graph.add("Reshape", attended, graph.integers(0, 0, size)))
-        return self.norm(f"{name}.norm", graph.add("Add", hidden, attended))
-
-    def feed_forward(self, name: str, hidden: str) -> str:
-        wide = self.activate(self.config.activation, self.linear(f"{name}.up", hidden))
-        return self.norm(f"{name}.norm", self.graph.add("Add", hidden, self.linear(f"{name}.down", wide)))
-
-    # --- heads --------------------------------------------------------------------------------------------------
-
-    def pool(self, hidden: str) -> str:
-        return str(self.graph.add("Tanh", self.linear("encoder.pooler", self.first(hidden))))
-
-    def predict_words(self, hidden: str) -> str:
-        """Logits of all words at each token; the product takes the word table as it lies there."""
-        graph, name = self.graph, "heads.masked_lm"
-        states = self.norm(f"{name}.norm", self.activate(self.config.activation, self.linear(f"{name}.dense", hidden)))
-        flat = graph.add("Reshape", states, graph.integers(-1, self.config.embedding_size))
-        bias = graph.tensor(f"{name}.bias", self.weights[f"{name}.bias"])
-        logits = graph.add("Gemm", flat, self.words(), bias, transB=1)
-        size = graph.add("Concat", graph.add("Shape", hidden, end=2), graph.integers(self.config.vocab_size), axis=0)
-        return str(graph.add("Reshape", logits, size))
-
-    def embed(self, hidden: str, attention_mask: str) -> str:
-        """The mean of the states of each row's tokens, (batch, H), of length 1 if so configured."""
-        graph = self.graph
-        mask = graph.add("Cast", attention_mask, to=_FLOAT)
-        weights = graph.add("Unsqueeze", mask, graph.integers(1))  # (batch, 1, tokens)
-        total = graph.add("Squeeze", graph.add("MatMul", weights, hidden), graph.integers(1))
-        count = graph.add("ReduceSum", mask, graph.integers(1))
-        mean = graph.add("Div", total, graph.add("Max", count, graph.number(1e-9)))
-        if not self.config.embedding_normalize:
-            return str(mean)
-        length = graph.add("ReduceL2", mean, graph.integers(1))
-        return str(graph.add("Div", mean, graph.add("Max", length, graph.number(1e-12))))
-
-    def find_answers(self, hidden: str, candidates: str) -> tuple[str, ...]:
-        """The likeliest spans among the candidates, and whether there is an answer: `AnswerableSpanHead.search`."""
-        graph, name = self.graph, "heads.answerable_spans"
-        no_candidate = graph.add("Equal", candidates, graph.integer(0))
-        start = self.only(self.column(f"{name}.start", hidden), no_candidate)
-        probabilities = graph.add("Unsqueeze", graph.add("Softmax", start, axis=-1), graph.integers(1))
-        expected = graph.add("Squeeze", graph.add("MatMul", probabilities, hidden), graph.integers(1))
-        both = graph.add("Concat", expected, self.first(hidden), axis=-1)
-        answerable = self.column(f"{name}.answerable", graph.add("Tanh", self.linear(f"{name}.answerable_dense", both)))
-        num_tokens = graph.add("Shape", hidden, start=1, end=2)
-        width = graph.add("Min", num_tokens, graph.integers(AnswerableSpanHead.beam_size))
-        start_log_probs, starts = graph.add("TopK", graph.add("LogSoftmax", start, axis=-1), width, values=2)
-        # (batch, k, 1, H) beside (batch, 1, tokens, H)
-        states = graph.add("GatherND", hidden, graph.add("Unsqueeze", starts, graph.integers(2)), batch_dims=1)
-        shape = graph.add(
-            "Concat", graph.add("Shape", states, end=2), graph.add("Shape", hidden, start=1), axis=0
-        )  # (batch, k, tokens, H)
-        given = graph.add("Expand", graph.add("Unsqueeze", states, graph.integers(2)), shape)
-        here = graph.add("Expand", graph.add("Unsqueeze", hidden, graph.integers(1)), shape)
-        pairs = self.linear(f"{name}.end_dense", graph.add("Concat", here, given, axis=-1))
-        end = self.column(f"{name}.end", self.norm(f"{name}.end_norm", graph.add("Tanh", pairs)))
-        last = graph.add("Squeeze", num_tokens, graph.integers(0))
-        places = graph.add("Range", graph.integer(0), last, graph.integer(1))
-        is_before = graph.add("Less", places, graph.add("Unsqueeze", starts, graph.integers(2)))
-        end = self.only(end, graph.add("Or", is_before, graph.add("Unsqueeze", no_candidate, graph.integers(1))))
-        end_log_probs, ends = graph.add("TopK", graph.add("LogSoftmax", end, axis=-1), width, values=2)
-        return start_log_probs, starts, end_log_probs, ends, answerable
-
-    def column(self, name: str, states: str) -> str:
-        """A linear map to one number: (…, H) → (…)."""
-        return str(self.graph.add("Squeeze", self.linear(name, states), self.graph.integers(-1)))
-
-    def only(self, logits: str, is_other: str) -> str:
-        """Give all that are no candidates the lowest number."""
-        lowest = self.graph.number(float(np.finfo(np.float32).min))
-        return str(self.graph.add("Where", is_other, lowest, logits))
-
-    def write_outputs(self, head: str) -> tuple[str, ...]:
-        """The whole model; what it gives, in the order of `OUTPUTS`."""
-        graph = self.graph
-        inputs = INPUTS
-        if head == "multiple-choice":  # (batch, options, tokens) → (batch · options, tokens)
-            shape = graph.add("Concat", graph.integers(-1), graph.add("Shape", INPUTS[0], start=2), axis=0)
-            inputs = tuple(graph.add("Reshape", name, shape) for name in INPUTS)
-        hidden = self.encode(*inputs)
-        match head:
-            case "none":
-                return hidden, self.pool(hidden)
-            case "sentence-embedding":
-                return hidden, self.embed(hidden, inputs[1])
-            case "pretraining":
-                return self.predict_words(hidden), self.linear("heads.sentence", self.pool(hidden))
-            case "masked-lm":
-                return (self.predict_words(hidden),)
-            case "sequence-classification":
-                return (self.linear("heads.classifier.linear", self.pool(hidden)),)
-            case "token-classification":
-                return (self.linear("heads.classifier.linear", hidden),)
-            case "multiple-choice":
-                logits = self.linear("heads.classifier.linear", self.pool(hidden))
-                return (graph.add("Reshape", logits, graph.add("Shape", INPUTS[0], end=2)),)
-            case "question-answering":
-                start, end = graph.add("Split", self.linear("heads.spans", hidden), values=2, num_outputs=2, axis=-1)
-                return tuple(graph.add("Squeeze", one, graph.integers(-1)) for one in (start, end))
-            case _:
-                return self.find_answers(hidden, "answer_mask")
-
-
-def build_onnx(model: Model, depth: int | None = None) -> Any:
-    """The model as an ONNX graph (`onnx.ModelProto`); `depth` writes another number of layers than its own."""
-    helper = _import_onnx().helper
-    num_bytes = sum(tensor.nbytes for tensor in model.state_dict().values())
-    if num_bytes > _LARGEST:
-        raise RequestError(f"the weights have {num_bytes:,} bytes; one ONNX file holds at most 2 GB")
-    weights = {name: tensor.detach().float().cpu().numpy() for name, tensor in model.state_dict().items()}
-    writer = _Writer(model.config, weights, depth)
-    graph = writer.graph
-    for value, name in zip(writer.write_outputs(model.head), OUTPUTS[model.head], strict=True):
-        graph.put_out(value, name)
-    shape = ["batch", "options", "tokens"] if model.head == "multiple-choice" else ["batch", "tokens"]
-    inputs = [helper.make_tensor_value_info(name, _INT64, shape) for name in _list_inputs(model)]
-    outputs = [
-        helper.make_tensor_value_info(name, _INT64 if name in ("starts", "ends") else _FLOAT, list(shape))
-        for name, shape in OUTPUTS[model.head].items()
-    ]
-    made = helper.make_model(
-        helper.make_graph(graph.nodes, "litebert", inputs, outputs, list(graph.tensors.values())),
-        opset_imports=[helper.make_opsetid("", _OPSET)],
-        ir_version=_IR_VERSION,
-        producer_name="litebert",
-    )
-    helper.set_model_props(made, _describe(model, len(writer.plan)))
-    return made
-
-
-def _list_inputs(model: Model) -> list[str]:
-    return [*INPUTS, *(["answer_mask"] if model.head == "answerable-question-answering" else [])]
-
-
-def _describe(model: Model, num_layers: int) -> dict[str, str]:
-    """What a reader of the file may want to know beside the graph."""
-    config = model.config
-    about = {"head": model.head, "layers": str(num_layers), "max_positions": str(config.max_positions)}
-    return about | ({"labels": json.dumps(config.labels, ensure_ascii=False)} if config.labels else {})
 
 
 @dataclass(frozen=True)
@@ -343,7 +47,8 @@ def export_onnx(member: Member, folder: Path, depth: int | None = None) -> Expor
     Where onnxruntime is installed, the outputs of the file are compared with the model's first.
     """
     model = member.model
-    content = build_onnx(model, depth).SerializeToString(deterministic=True)
+    graph = build_onnx(model.config, model.head, to_arrays(model.state_dict()), depth)
+    content = graph.SerializeToString(deterministic=True)
     difference = check_onnx(model, content, depth)
     if difference is not None and not difference <= _LARGEST_DIFFERENCE:
         raise LitebertError(
@@ -375,7 +80,7 @@ def check_onnx(model: Model, content: bytes, depth: int | None = None) -> float 
         "token_type_ids": generator.integers(0, config.num_token_types, shape),
         "answer_mask": mask,
     }
-    inputs = {name: inputs[name] for name in _list_inputs(model)}
+    inputs = {name: inputs[name] for name in list_inputs(model.head)}
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = 1, 3
     session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
@@ -402,13 +107,3 @@ def _of_spans(outputs: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
     """An output; of positions, only those that can be: where nothing can, any position may be named."""
     log_probs = {"starts": "start_log_probs", "ends": "end_log_probs"}.get(name)
     return outputs[name] if log_probs is None else np.where(outputs[log_probs] < -1e30, 0, outputs[name])
-
-
-def _import_onnx() -> Any:
-    try:
-        import onnx
-    except ModuleNotFoundError as error:
-        raise RequestError(
-            "an ONNX file needs the library onnx: install it with pip install 'litebert[onnx]'"
-        ) from error
-    return onnx

@@ -4,7 +4,10 @@ from dataclasses import dataclass
 
 from litebert.config import Head
 
-__all__ = ["HEADS", "HeadKind"]
+__all__ = ["BEAM_SIZE", "HEADS", "HeadKind"]
+
+BEAM_SIZE = 5
+"""How many starts of an answer the head for SQuAD 2.0 follows, and how many ends of each."""
 
 
 @dataclass(frozen=True)

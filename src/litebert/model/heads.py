@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from litebert.config import Head, ModelConfig
+from litebert.model.head_kinds import BEAM_SIZE
 from litebert.model.layers import ACTIVATIONS, gather_positions
 
 __all__ = [
@@ -98,8 +99,6 @@ class AnswerableSpanHead(nn.Module):
     In training the gold start conditions the end; otherwise the five likeliest starts do, with five ends each.
     """
 
-    beam_size = 5
-
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         size = config.hidden_size
@@ -130,7 +129,7 @@ class AnswerableSpanHead(nn.Module):
 
     def search(self, hidden: Tensor, start_logits: Tensor, candidates: Tensor | None) -> Beam:
         """Find the likeliest spans: five starts, five ends for each, none of them before its start."""
-        width = min(self.beam_size, hidden.shape[1])
+        width = min(BEAM_SIZE, hidden.shape[1])
         start_log_probs, starts = start_logits.log_softmax(-1).topk(width)
         end_logits = self.end_logits(hidden, starts, candidates)
         is_before = torch.arange(hidden.shape[1], device=hidden.device) < starts[:, :, None]
