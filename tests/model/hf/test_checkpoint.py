@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from litebert.config import Head, ModelConfig
 from litebert.errors import FolderError, LitebertError, RequestError
@@ -169,23 +169,30 @@ def test_a_square_projection_shows_in_the_configuration(keeps_projection: bool, 
     assert read_config(tmp_path) == (config, "masked-lm")
 
 
-def test_half_precision_is_read_as_fp32(tmp_path: Path) -> None:
-    from safetensors.torch import save_file
-
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("mixed", [False, True])
+def test_other_precisions_are_read_as_fp32(kind: torch.dtype, mixed: bool, tmp_path: Path) -> None:
     model = Model(small_config())
-    model.save_pretrained(tmp_path)
-    tensors = {name: tensor.half() for name, tensor in load_file(tmp_path / "model.safetensors").items()}
-    save_file(tensors, tmp_path / "model.safetensors")
-    (tmp_path / "manifest.json").unlink()
-    again = Model.from_pretrained(tmp_path)
-    inputs = small_inputs(model.config)
-    difference = (again(**inputs).last_hidden_state - model.eval()(**inputs).last_hidden_state).abs().max()
-    assert 0 < difference < 0.05
+    randomize(model)
+    model.save_pretrained(tmp_path / "model")
+    (tmp_path / "model" / "manifest.json").unlink()
+    file = tmp_path / "model" / "model.safetensors"
+    stored = {name: tensor.to(kind) for name, tensor in load_file(file).items()}
+    if mixed:  # as some files of the hub have it
+        stored["embeddings.LayerNorm.weight"] = stored["embeddings.LayerNorm.weight"].float()
+        stored["embeddings.position_ids"] = torch.arange(48)[None]
+    save_file(stored, file)
+    again = Model.from_pretrained(tmp_path / "model").state_dict()
+    for name, tensor in model.state_dict().items():
+        assert again[name].dtype == torch.float32
+        assert torch.equal(again[name], tensor.to(kind).float()), name
+    stored["pooler.bias"] = torch.zeros(24, dtype=torch.int32)
+    save_file(stored, file)
+    with pytest.raises(FolderError, match=r"pooler\.bias has the type"):
+        Model.from_pretrained(tmp_path / "model")
 
 
 def test_shards_are_read(tmp_path: Path) -> None:
-    from safetensors.torch import save_file
-
     model = Model(small_config(), "pretraining")
     model.save_pretrained(tmp_path)
     tensors = load_file(tmp_path / "model.safetensors")
