@@ -16,7 +16,7 @@ from litebert.model.head_kinds import HEADS
 from litebert.model.hf import checkpoint
 from litebert.model.hf.checkpoint import read_config
 from litebert.model.model import Model
-from tests.conftest import small_config, small_inputs
+from tests.conftest import small_config
 from tests.parity.peers import randomize
 
 pytestmark = pytest.mark.filterwarnings("ignore:transformers (cannot|has no)")
