@@ -206,11 +206,9 @@ class Model(nn.Module):
         if wanted != "sentence-embedding":
             changes |= {"embedding_normalize": False, "embedding_max_length": None}
         config = stored.config.updated(**changes)
+        tensors, fresh = fit_tensors(stored, config, wanted)
         with torch.device("meta"):
-            model, promised = cls(config, wanted), cls(stored.config, stored.head)
-        shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
-        renamed = config.labels != stored.config.labels
-        tensors, fresh = fit_tensors(stored, config, wanted, shapes, list(promised.state_dict()), renamed)
+            model = cls(config, wanted)
         model.to_empty(device="cpu")
         model.load_state_dict(
             {name: torch.from_numpy(array) for name, array in tensors.items()}, strict=False, assign=True

@@ -43,6 +43,7 @@ from litebert.model.hf.names import (
     is_word_factorized,
     known_names,
 )
+from litebert.model.shapes import tensor_shapes
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -337,15 +338,13 @@ def fit_tensors(
     stored: StoredModel,
     config: ModelConfig,
     head: Head,
-    shapes: Mapping[str, tuple[int, ...]],
-    promised: Collection[str],
-    new_labels: bool,
 ) -> tuple[dict[str, Array], tuple[str, ...]]:
-    """Find the tensors of a model with these names and shapes; also name those that must be drawn afresh.
+    """Find the tensors of a model of this shape and head; also name those that must be drawn afresh.
 
-    `promised` are the tensors that a model with the stored head has. Afresh are only those beyond them, a pooler that
-    is not there, and a classifier for new labels; anything else that is missing is a fault.
+    Afresh are only those beyond the tensors that a model with the stored head has, a pooler that is not there, and a
+    classifier for other labels than the stored ones; anything else that is missing is a fault.
     """
+    shapes, promised = tensor_shapes(config, head), list(tensor_shapes(stored.config, stored.head))
     if stored.own_names:
         unknown = sorted(set(stored.tensors) - set(promised))
         if unknown:
@@ -354,7 +353,7 @@ def fit_tensors(
     else:
         tensors = import_tensors(stored.tensors, config, head, str(stored.file))
     no_pooler = not any(name.startswith("encoder.pooler.") for name in tensors)
-    if new_labels:
+    if config.labels != stored.config.labels:
         tensors = {name: tensor for name, tensor in tensors.items() if not name.startswith(_CLASSIFIER)}
         promised = [name for name in promised if not name.startswith(_CLASSIFIER)]
     fresh = []
