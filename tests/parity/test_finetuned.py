@@ -163,7 +163,7 @@ def test_question_answering(trained: Trained) -> None:
         torch.testing.assert_close(found[real], theirs[real], atol=1e-5, rtol=0)
     windows = read_saved_task(folder).windows
     assert windows is not None
-    scores = decode_plain(features.parts, start, end, windows)
+    scores = decode_plain(features.parts, start.numpy(), end.numpy(), windows)
     theirs_said = combine_all(examples, features.parts, scores, windows)
     assert [one.answer() for one in theirs_said] == list(answers.answers)
     for one, own in zip(theirs_said, outputs, strict=True):

@@ -15,7 +15,7 @@ from litebert.folders import replace_folder
 from litebert.inference.load import Member
 from litebert.inference.onnx_graph import OUTPUTS, build_onnx, list_inputs
 from litebert.model.hf.folder_config import render_config
-from litebert.model.model import Model, ModelOutput, to_arrays
+from litebert.model.model import Model, to_arrays
 
 __all__ = ["ONNX_FILE", "ExportResult", "check_onnx", "export_onnx"]
 
@@ -91,16 +91,8 @@ def check_onnx(model: Model, content: bytes, depth: int | None = None) -> float 
             name: torch.from_numpy(values).to(next(model.parameters()).device) for name, values in inputs.items()
         }
         output = model.eval()(**tensors, depth=depth)
-    expected = _name_outputs(output)
+    expected = output.arrays()
     return max(float(np.abs(_of_spans(found, name) - _of_spans(expected, name)).max()) for name in names)
-
-
-def _name_outputs(output: ModelOutput) -> dict[str, NDArray[Any]]:
-    """The outputs of the model in memory, as the file names them."""
-    named = {**vars(output), "sentence_embedding": output.embedding}
-    if (beam := named.pop("beam")) is not None:
-        named |= beam._asdict()
-    return {name: value.cpu().numpy() for name, value in named.items() if value is not None}
 
 
 def _of_spans(outputs: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:

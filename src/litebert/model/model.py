@@ -1,7 +1,7 @@
 """`Model`: an encoder with one head, from token ids to named outputs; and the way from and to folders."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +39,15 @@ class ModelOutput:
     answerable_logits: Tensor | None = None  # (batch,)
     beam: Beam | None = None
     embedding: Tensor | None = None  # (batch, H); (batch, k, H) of packed rows
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """What the head made, as NumPy arrays by the names that an ONNX file has for them; numbers are fp32."""
+        named = {field.name: getattr(self, field.name) for field in fields(self)}
+        named["sentence_embedding"], beam = named.pop("embedding"), named.pop("beam")
+        if beam is not None:
+            named |= beam._asdict()
+        made = {name: tensor.detach().cpu() for name, tensor in named.items() if tensor is not None}
+        return {name: (one.float() if one.is_floating_point() else one).numpy() for name, one in made.items()}
 
 
 class Model(nn.Module):

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from litebert.model.model import Model, ModelOutput
+from litebert.model.model import Model
 from litebert.tasks.config import SavedTask
 from litebert.tasks.features import Features, part_by_length
 from litebert.tasks.kinds import kind_of
@@ -40,9 +40,9 @@ def run_model(
         for group in part_by_length(features.lengths(), _BATCH_TOKENS, features.num_rows):
             batch = features.collate(group, model.config.pad_token_id).to(device)
             inputs = {name: value for name, value in batch.inputs().items() if name != "start_positions"}
-            output: ModelOutput = model(**inputs)
+            outputs = model(**inputs).arrays()
             items = group.tolist()
-            for item, value in zip(items, kind.read_output(task, output, features, items, options), strict=True):
+            for item, value in zip(items, kind.read_output(task, outputs, features, items, options), strict=True):
                 found[item] = value
             done += len(group)
             on_progress(done)

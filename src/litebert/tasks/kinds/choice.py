@@ -43,7 +43,7 @@ from litebert.tasks.kinds.kind import (
     read_name,
     take_cell,
 )
-from litebert.tasks.kinds.options import EncodeOptions
+from litebert.tasks.kinds.options import EncodeOptions, Outputs
 from litebert.tasks.kinds.texts import share_equal
 from litebert.tasks.sections import BREAK, Cell, Span, Table, shorten
 from litebert.tasks.task import ChoiceExample, Columns, DataError, Example, Predictions, Task
@@ -197,12 +197,11 @@ class Choice(Kind):
         return [class_loss(output.logits.masked_fill(~is_there, lowest), batch.labels, totals[0])]
 
     def read_output(
-        self, task: Task, output: ModelOutput, features: Features, items: Sequence[int], options: EncodeOptions
+        self, task: Task, outputs: Outputs, features: Features, items: Sequence[int], options: EncodeOptions
     ) -> list[Any]:
         """The logits of the options."""
-        assert output.logits is not None
         assert features.num_rows is not None
-        logits = output.logits.float().cpu().numpy()
+        logits = outputs["logits"]
         return [logits[row, : features.num_rows[item]] for row, item in enumerate(items)]
 
     def decode_one(self, task: Task, output: Any) -> tuple[Any, dict[str, Any]]:

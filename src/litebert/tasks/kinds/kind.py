@@ -22,7 +22,7 @@ from litebert.errors import RequestError
 from litebert.model.model import ModelOutput
 from litebert.tasks.features import Features
 from litebert.tasks.kinds.description import Answered, Description
-from litebert.tasks.kinds.options import EncodeOptions, TargetScale
+from litebert.tasks.kinds.options import EncodeOptions, Outputs, TargetScale
 from litebert.tasks.task import Columns, DataError, Example, Predictions, Task
 from litebert.text.records import BadRecordError, match_keys, quote, take_text
 from litebert.text.tokenizer import Tokenizer
@@ -190,7 +190,7 @@ class Kind(ABC):
 
     @abstractmethod
     def read_output(
-        self, task: Task, output: ModelOutput, features: Features, items: Sequence[int], options: EncodeOptions
+        self, task: Task, outputs: Outputs, features: Features, items: Sequence[int], options: EncodeOptions
     ) -> list[Any]:
         """What is kept of the output of a batch, item by item."""
 

@@ -1,15 +1,18 @@
 """Values that decide how a kind of task encodes examples and scales targets. They are saved with a model."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from torch import Tensor
 
-__all__ = ["NUM_SPECIAL", "EncodeOptions", "TargetScale", "WindowConfig"]
+__all__ = ["NUM_SPECIAL", "EncodeOptions", "Outputs", "TargetScale", "WindowConfig"]
+
+Outputs = Mapping[str, NDArray[Any]]
+"""What a model says about a batch, by the names of its outputs (`ModelOutput.arrays`)."""
 
 NUM_SPECIAL = 3
 """Special tokens of a row with two texts: [CLS] and two [SEP]."""

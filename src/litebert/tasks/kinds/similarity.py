@@ -17,7 +17,7 @@ from litebert.config import Head, ProblemType
 from litebert.model.model import ModelOutput
 from litebert.tasks.features import Features, assemble, encode_texts
 from litebert.tasks.kinds.kind import Cells
-from litebert.tasks.kinds.options import EncodeOptions, TargetScale
+from litebert.tasks.kinds.options import EncodeOptions, Outputs, TargetScale
 from litebert.tasks.kinds.texts import Regression
 from litebert.tasks.task import Columns, Example, Task, TextExample
 from litebert.text.tokenizer import Tokenizer
@@ -81,10 +81,12 @@ class Similarity(Regression):
         return [F.mse_loss(cosines, batch.labels.float(), reduction="sum") / max(totals[0], 1)]
 
     def read_output(
-        self, task: Task, output: ModelOutput, features: Features, items: Sequence[int], options: EncodeOptions
+        self, task: Task, outputs: Outputs, features: Features, items: Sequence[int], options: EncodeOptions
     ) -> list[Any]:
         """The cosine of each pair."""
-        return list(_cosines(output).cpu().numpy()[:, None])
+        vectors = outputs["sentence_embedding"]
+        vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-8)
+        return list((vectors[::2] * vectors[1::2]).sum(1, keepdims=True))
 
 
 def _cosines(output: ModelOutput) -> Tensor:

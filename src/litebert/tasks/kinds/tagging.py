@@ -42,7 +42,7 @@ from litebert.tasks.kinds.kind import (
     probabilities,
     take_cell,
 )
-from litebert.tasks.kinds.options import EncodeOptions
+from litebert.tasks.kinds.options import EncodeOptions, Outputs
 from litebert.tasks.sections import Cell, Span, shorten
 from litebert.tasks.task import Columns, DataError, Example, Predictions, TaggedExample, Task
 from litebert.text.records import BadRecordError, take_text
@@ -170,11 +170,10 @@ class Tagging(Kind):
         return [class_loss(output.logits, batch.labels, totals[0], weights)]
 
     def read_output(
-        self, task: Task, output: ModelOutput, features: Features, items: Sequence[int], options: EncodeOptions
+        self, task: Task, outputs: Outputs, features: Features, items: Sequence[int], options: EncodeOptions
     ) -> list[Any]:
         """The logits of each word's first token."""
-        assert output.logits is not None
-        logits = output.logits.float().cpu().numpy()
+        logits = outputs["logits"]
         return [logits[row, features.parts[item]] for row, item in enumerate(items)]
 
     def join(

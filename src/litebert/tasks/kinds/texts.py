@@ -56,7 +56,7 @@ from litebert.tasks.kinds.kind import (
     show_labels,
     take_cell,
 )
-from litebert.tasks.kinds.options import EncodeOptions, TargetScale
+from litebert.tasks.kinds.options import EncodeOptions, Outputs, TargetScale
 from litebert.tasks.sections import (
     BREAK,
     Cell,
@@ -206,11 +206,10 @@ class TextKind(Kind):
         """What the model says about a text, in the form of its label: shares of the classes, or a number."""
 
     def read_output(
-        self, task: Task, output: ModelOutput, features: Features, items: Sequence[int], options: EncodeOptions
+        self, task: Task, outputs: Outputs, features: Features, items: Sequence[int], options: EncodeOptions
     ) -> list[Any]:
         """The logits of each text."""
-        assert output.logits is not None
-        return list(output.logits.float().cpu().numpy())
+        return list(outputs["logits"])
 
 
 def _item_logits(output: ModelOutput, batch: Batch) -> Tensor:

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from litebert.errors import RequestError
-from litebert.model.heads import Beam
 from litebert.model.model import Model
 from litebert.tasks.kinds.options import WindowConfig
 from litebert.tasks.kinds.questions.spans import (
@@ -97,11 +96,11 @@ def test_plain_decoding_by_hand() -> None:
     assert second.null == -3
 
 
-def test_tensors_and_large_batches_decode_alike() -> None:
+def test_large_batches_decode_alike() -> None:
     config = WindowConfig()
     windows = [make_window(20 + number % 7) for number in range(1100)]
-    start, end = torch.randn(2, 1100, 40, generator=torch.Generator().manual_seed(0)).bfloat16()
-    decoded = decode_plain(windows, start.requires_grad_(), end, config)
+    start, end = np.random.default_rng(0).normal(size=(2, 1100, 40)).astype(np.float32)
+    decoded = decode_plain(windows, start, end, config)
     for row in (0, 511, 512, 1099):
         one = decode_plain(windows[row : row + 1], start[row : row + 1], end[row : row + 1], config)[0]
         assert kept(decoded[row]) == kept(one)
@@ -126,26 +125,29 @@ def test_scores_that_are_no_numbers_give_no_answer() -> None:
         assert kept(rest) == [(2.0, *span) for span in spans]
 
 
-def make_beam(start: Any, starts: Any, end: Any, ends: Any) -> Beam:
-    return Beam(torch.tensor(start), torch.tensor(starts), torch.tensor(end), torch.tensor(ends))
+def make_beam(start: Any, starts: Any, end: Any, ends: Any, answerable: float = 0.0) -> dict[str, Any]:
+    log_probs = {"start_log_probs": np.array(start, np.float32), "end_log_probs": np.array(end, np.float32)}
+    odds = {"answerable_logits": np.array([answerable], np.float32)}
+    return {**log_probs, "starts": np.array(starts), "ends": np.array(ends), **odds}
 
 
 def test_beam_decoding_by_hand() -> None:
     window = make_window(4, best=[True, True, True, False])
-    masked = torch.finfo(torch.float32).min
+    masked = np.finfo(np.float32).min
     beam = make_beam(
         [[-0.5, -1.0, -2.0, masked]],
         [[4, 6, 3, 0]],  # 6 is shown better elsewhere, 0 is [CLS]
         [[[-0.25, -1.0, -3.0], [-0.1, -1.0, -2.0], [-0.5, -1.5, masked], [-0.5, masked, masked]]],
         [[[5, 3, 4], [6, 5, 4], [5, 3, 6], [5, 0, 1]]],  # 3 before 4; 3…5 is three tokens long
+        answerable=1.5,
     )
-    (found,) = decode_beam([window], beam, torch.tensor([1.5]), WindowConfig(max_answer=2))
+    (found,) = decode_beam([window], beam, WindowConfig(max_answer=2))
     assert kept(found) == [(-0.75, 4, 11), (-3.5, 4, 7), (-3.5, 0, 3)]
-    (longer,) = decode_beam([window], beam, torch.tensor([1.5]), WindowConfig(max_answer=3))
+    (longer,) = decode_beam([window], beam, WindowConfig(max_answer=3))
     assert kept(longer) == [(-0.75, 4, 11), (-2.5, 0, 11), (-3.5, 4, 7), (-3.5, 0, 3)]
-    (shorter,) = decode_beam([window], beam, torch.tensor([1.5]), WindowConfig(max_answer=3, nbest=1))
+    (shorter,) = decode_beam([window], beam, WindowConfig(max_answer=3, nbest=1))
     assert kept(shorter) == [(-0.75, 4, 11)]
-    (longest,) = decode_beam([window], beam, torch.tensor([1.5]), WindowConfig(max_answer=4))
+    (longest,) = decode_beam([window], beam, WindowConfig(max_answer=4))
     assert kept(longest) == kept(longer)  # 3…6 is short enough now, but its end is masked
     assert found.null == -1.5
     context = "abc def ghi jkl "
@@ -161,7 +163,7 @@ def test_a_beam_may_begin_and_end_at_marks_of_a_space() -> None:
     window = Window(0, np.zeros(8, np.int32), 2, 2, begins, ends, np.ones(5, bool), None, None)
     assert window.answer_mask.tolist() == [False, False, False, True, False, True, False, False]
     beam = make_beam([[-1.0, -2.0]], [[2, 4]], [[[-1.0, -2.0, -3.0], [-1.0, -2.0, -3.0]]], [[[4, 2, 6], [6, 5, 4]]])
-    (found,) = decode_beam([window], beam, np.zeros(1, np.float32), WindowConfig())
+    (found,) = decode_beam([window], beam, WindowConfig())
     assert kept(found) == [(-2.0, 0, 3), (-3.0, 5, 8), (-4.0, 0, 8), (-4.0, 5, 8)]
     assert [candidate.text for candidate in combine("abc  def ", [found]).candidates] == ["abc", "def", "abc  def"]
     start = end = np.array([[0, 0, 9, 1, 9, 1, 9, 0]], np.float32)
@@ -173,13 +175,13 @@ def test_a_beam_that_goes_backwards_inside_one_character_is_dropped() -> None:
     places = np.zeros(3, np.int32)  # three tokens of one character, as of ½
     window = Window(0, np.zeros(6, np.int32), 2, 2, places, places + 1, np.ones(3, bool), None, None)
     beam = make_beam([[-1.0]], [[3]], [[[-1.0, -2.0]]], [[[2, 4]]])
-    (found,) = decode_beam([window], beam, np.zeros(1, np.float32), WindowConfig())
+    (found,) = decode_beam([window], beam, WindowConfig())
     assert kept(found) == [(-3.0, 0, 1)]
 
 
 def test_a_beam_without_a_span_keeps_its_odds() -> None:
-    backwards = make_beam([[-1.0]], [[6]], [[[-1.0]]], [[[4]]])
-    (found,) = decode_beam([make_window(4)], backwards, np.array([2.0], np.float32), WindowConfig())
+    backwards = make_beam([[-1.0]], [[6]], [[[-1.0]]], [[[4]]], answerable=2.0)
+    (found,) = decode_beam([make_window(4)], backwards, WindowConfig())
     prediction = combine("abc def ghi jkl ", [found])
     assert prediction == Prediction((), -2.0)
     other = Prediction((Candidate("abc", 0, 3, 0.0, 1.0),), -4.0)
@@ -203,11 +205,15 @@ def test_what_models_say_can_be_decoded(small_tokenizer: Tokenizer, context: str
     shape = small_config(vocab_size=small_tokenizer.vocab_size)
     torch.manual_seed(0)
     with torch.no_grad():
-        plain = Model(shape, "question-answering").eval()(**inputs)
-        beam = Model(shape, "answerable-question-answering").eval()(**inputs, answer_mask=torch.tensor(may_answer))
+        plain = Model(shape, "question-answering").eval()(**inputs).arrays()
+        beam = (
+            Model(shape, "answerable-question-answering")
+            .eval()(**inputs, answer_mask=torch.tensor(may_answer))
+            .arrays()
+        )
     decoded = [
-        decode_plain(windows, plain.start_logits, plain.end_logits, config),
-        decode_beam(windows, beam.beam, beam.answerable_logits, config),
+        decode_plain(windows, plain["start_logits"], plain["end_logits"], config),
+        decode_beam(windows, beam, config),
     ]
     predictions = [combine_all([ask(context)], windows, scores, config)[0] for scores in decoded]
     for prediction in predictions:
@@ -215,7 +221,7 @@ def test_what_models_say_can_be_decoded(small_tokenizer: Tokenizer, context: str
         assert prediction.answer() in context
         assert all(math.isfinite(candidate.score) for candidate in prediction.candidates)
     assert (predictions[0].null_odds < NO_SPAN) == bool(context)
-    assert predictions[1].null_odds == pytest.approx(-float(beam.answerable_logits.max()))
+    assert predictions[1].null_odds == pytest.approx(-float(beam["answerable_logits"].max()))
 
 
 @settings(max_examples=100)

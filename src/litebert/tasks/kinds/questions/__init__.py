@@ -30,7 +30,7 @@ from litebert.tasks.kinds.description import (
     show_share,
 )
 from litebert.tasks.kinds.kind import ROUNDED, AnswerType, Cells, FilePrediction, Kind, expect
-from litebert.tasks.kinds.options import EncodeOptions, WindowConfig
+from litebert.tasks.kinds.options import EncodeOptions, Outputs, WindowConfig
 from litebert.tasks.kinds.questions.spans import (
     Prediction,
     average_predictions,
@@ -168,17 +168,14 @@ class Questions(Kind):
         return [spans, answerable_loss(output, batch, totals[1])] if len(totals) > 1 else [spans]
 
     def read_output(
-        self, task: Task, output: ModelOutput, features: Features, items: Sequence[int], options: EncodeOptions
+        self, task: Task, outputs: Outputs, features: Features, items: Sequence[int], options: EncodeOptions
     ) -> list[Any]:
         """The best spans of each window."""
         windows = [features.parts[item] for item in items]
         config = options.windows or WindowConfig()
-        if output.beam is not None:
-            assert output.answerable_logits is not None
-            return list(decode_beam(windows, output.beam, output.answerable_logits, config))
-        assert output.start_logits is not None
-        assert output.end_logits is not None
-        return list(decode_plain(windows, output.start_logits, output.end_logits, config))
+        if "starts" in outputs:
+            return list(decode_beam(windows, outputs, config))
+        return list(decode_plain(windows, outputs["start_logits"], outputs["end_logits"], config))
 
     def join(
         self, task: Task, examples: Sequence[Example], features: Features, found: list[Any], options: EncodeOptions

@@ -11,11 +11,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from litebert.errors import RequestError
-from litebert.model.heads import Beam
-from litebert.tasks.kinds.options import WindowConfig
+from litebert.tasks.kinds.options import Outputs, WindowConfig
 from litebert.tasks.kinds.questions.windows import Window
 from litebert.tasks.task import QuestionExample
 
@@ -87,7 +85,7 @@ class Prediction:
 
 
 def decode_plain(
-    windows: Sequence[Window], start_logits: Tensor | Floats, end_logits: Tensor | Floats, config: WindowConfig
+    windows: Sequence[Window], start_logits: Floats, end_logits: Floats, config: WindowConfig
 ) -> list[WindowScores]:
     """Find the best spans of windows in the logits (windows, tokens) of the question-answering head.
 
@@ -95,7 +93,6 @@ def decode_plain(
     token which this window shows best, it keeps the `nbest` with the highest sum of start and end logit; of equal ones
     the earlier, then the shorter. The search leaves nothing out. The score of no answer is the sum at [CLS].
     """
-    start_logits, end_logits = _to_numpy(start_logits), _to_numpy(end_logits)
     _check_rows(windows, len(start_logits), len(end_logits))
     longest = max((len(window.input_ids) for window in windows), default=0)
     if min(start_logits.shape[1], end_logits.shape[1]) < longest:
@@ -110,10 +107,8 @@ def decode_plain(
     return found
 
 
-def decode_beam(
-    windows: Sequence[Window], beam: Beam, answerable_logits: Tensor | Floats, config: WindowConfig
-) -> list[WindowScores]:
-    """Take the spans of windows from the beam of the answerable-question-answering head.
+def decode_beam(windows: Sequence[Window], outputs: Outputs, config: WindowConfig) -> list[WindowScores]:
+    """Take the spans of windows from the beam among the outputs of the answerable-question-answering head.
 
     A span's score is its log-probability. Spans that leave the context, are too long, end before they begin or begin at
     a token which another window shows better are dropped: a beam may hold no other. A token that only marks a space may
@@ -121,11 +116,9 @@ def decode_beam(
     answerable logit.
     """
     # In double precision: a masked position has the lowest float as its score, and two of these are added.
-    start_log_probs, end_log_probs = (
-        _to_numpy(x).astype(np.float64) for x in (beam.start_log_probs, beam.end_log_probs)
-    )
-    starts, ends = (_to_numpy(x).astype(np.int64) for x in (beam.starts, beam.ends))
-    null = -_to_numpy(answerable_logits)
+    start_log_probs, end_log_probs = (outputs[name].astype(np.float64) for name in ("start_log_probs", "end_log_probs"))
+    starts, ends = outputs["starts"], outputs["ends"]
+    null = -outputs["answerable_logits"]
     _check_rows(windows, len(starts), len(null))
     if not windows:
         return []
@@ -277,13 +270,6 @@ def average_predictions(predictions: Sequence[Prediction]) -> Prediction:
 def _only(scores: Floats, is_allowed: NDArray[np.bool_]) -> Floats:
     """Scores where they are allowed and numbers, minus infinity elsewhere."""
     return np.where(is_allowed & np.isfinite(scores), scores, -np.inf).astype(np.float32)
-
-
-def _to_numpy(values: Tensor | NDArray[Any]) -> NDArray[Any]:
-    if isinstance(values, Tensor):
-        values = values.detach().cpu()
-        return (values.float() if values.is_floating_point() else values).numpy()
-    return values
 
 
 def _check_rows(windows: Sequence[Window], *counts: int) -> None:
