@@ -221,8 +221,15 @@ def test_importing_litebert_loads_nothing_heavy() -> None:
     assert result.stdout.strip() == "[]"
 
 
-def test_what_reads_folders_and_writes_graphs_needs_no_torch() -> None:
-    modules = ("litebert.model.hf.checkpoint", "litebert.inference.onnx_graph", "litebert.text.tokenizer")
+def test_what_reads_folders_graphs_and_examples_needs_no_torch() -> None:
+    modules = (
+        "litebert.model.hf.checkpoint",
+        "litebert.inference.onnx_graph",
+        "litebert.text.tokenizer",
+        "litebert.tasks.kinds",
+        "litebert.tasks.metrics",
+        "litebert.tasks.readers.sources",
+    )
     code = f"import importlib, sys; sys.modules['torch'] = None; [importlib.import_module(name) for name in {modules}]"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert result.returncode == 0, result.stderr

@@ -8,15 +8,16 @@ gradients add up to those of the whole step; short texts also share rows, as in 
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from litebert.batch import NO_LABEL, Batch
 from litebert.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = ["Features", "assemble", "encode_texts", "order_epoch", "part_by_length"]
 
@@ -84,38 +85,39 @@ class Features:
 
     def collate(self, items: Sequence[int] | Integers, pad_id: int = 0) -> Batch:
         """Make a batch of some items, padded to the longest of them."""
+        arrays = self.collate_arrays(items, pad_id)
+        return Batch(**{name: _tensor(array) for name, array in arrays.items()})
+
+    def collate_arrays(self, items: Sequence[int] | Integers, pad_id: int = 0) -> dict[str, Array]:
+        """The same as NumPy arrays, by the names that `Batch` has for them."""
         chosen = np.asarray(items, np.int64)
         if self.num_rows is not None:
             return self._collate_rows(chosen, pad_id)
-        ids, mask, types = self._pad(chosen, pad_id)
-        extra: dict[str, Tensor] = {}
+        arrays = self._pad(chosen, pad_id)
         if self.spans is not None:
-            extra |= {
-                "start_positions": _tensor(self.spans[chosen, 0]),
-                "end_positions": _tensor(self.spans[chosen, 1]),
-            }
+            arrays |= {"start_positions": self.spans[chosen, 0], "end_positions": self.spans[chosen, 1]}
         if self.allowed is not None:
-            extra["answer_mask"] = _tensor(self._pad_values(chosen, self.allowed, False))
+            arrays["answer_mask"] = self._pad_values(chosen, self.allowed, False)
         if self.labels is not None:
-            extra["labels"] = _tensor(self.labels[chosen])
+            arrays["labels"] = self.labels[chosen]
         if self.tags is not None:
-            extra["labels"] = _tensor(self._pad_values(chosen, self.tags, NO_LABEL))
-        return Batch(_tensor(ids), _tensor(mask), _tensor(types), **extra)
+            arrays["labels"] = self._pad_values(chosen, self.tags, NO_LABEL)
+        return arrays
 
-    def _collate_rows(self, items: Integers, pad_id: int) -> Batch:
+    def _collate_rows(self, items: Integers, pad_id: int) -> dict[str, Array]:
         """Rows of each item side by side; where an item has fewer rows than others, an empty row stands in."""
         assert self.num_rows is not None
         counts = self.num_rows[items]
         width = int(counts.max(initial=1))
         begins = np.cumsum(self.num_rows) - self.num_rows
         rows = begins[items][:, None] + np.minimum(np.arange(width), counts[:, None] - 1)
-        ids, mask, types = self._pad(rows.ravel(), pad_id)
+        arrays = self._pad(rows.ravel(), pad_id)
         is_there = (np.arange(width) < counts[:, None]).ravel()
-        mask[~is_there, 1:] = 0  # its first token stays, so that attention has something to look at
-        shape = (-1, ids.shape[1]) if self.is_flat else (len(items), width, ids.shape[1])
-        labels = None if self.labels is None else _tensor(self.labels[items])
-        ids, mask, types = (array.reshape(shape) for array in (ids, mask, types))
-        return Batch(_tensor(ids), _tensor(mask), _tensor(types), labels=labels)
+        arrays["attention_mask"][~is_there, 1:] = 0  # its first token stays, so that attention has something to look at
+        num_tokens = arrays["input_ids"].shape[1]
+        shape = (-1, num_tokens) if self.is_flat else (len(items), width, num_tokens)
+        arrays = {name: array.reshape(shape) for name, array in arrays.items()}
+        return arrays if self.labels is None else {**arrays, "labels": self.labels[items]}
 
     def _pack(self, items: Integers, pad_id: int) -> Batch | None:
         """Put several items into a row, none of which is longer than the longest item; None if that saves little."""
@@ -139,7 +141,7 @@ class Features:
         column = np.arange(ends[-1]) - np.repeat(ends - lengths, lengths) + np.repeat(begins, lengths)
         row = np.repeat(row_of, lengths)
 
-        def lay(values: Array, padding: int) -> Tensor:
+        def lay(values: Array, padding: int) -> "Tensor":
             table = np.full((len(rows), width), padding, np.int64)
             table[row, column] = values
             return _tensor(table)
@@ -158,13 +160,13 @@ class Features:
             labels=labels,
         )
 
-    def _pad(self, rows: Integers, pad_id: int) -> tuple[Array, Array, Array]:
+    def _pad(self, rows: Integers, pad_id: int) -> dict[str, Array]:
+        """What every model takes, each (rows, tokens)."""
         ids = self._pad_values(rows, self.tokens, pad_id).astype(np.int64)
-        lengths = self.row_lengths[rows]
         columns = np.arange(ids.shape[1])
-        mask = (columns < lengths[:, None]).astype(np.int64)
+        mask = (columns < self.row_lengths[rows][:, None]).astype(np.int64)
         types = ((columns >= self.splits[rows][:, None]) & (mask == 1)).astype(np.int64)
-        return ids, mask, types
+        return {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
 
     def _pad_values(self, rows: Integers, values: Array, padding: Any) -> Array:
         """Values of the rows' tokens as (rows, tokens)."""
@@ -177,7 +179,9 @@ class Features:
         return padded
 
 
-def _tensor(array: Array) -> Tensor:
+def _tensor(array: Array) -> "Tensor":
+    import torch
+
     return torch.from_numpy(np.ascontiguousarray(array))
 
 

@@ -5,16 +5,13 @@ import string
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from litebert.batch import Batch
 from litebert.config import Head
 from litebert.errors import RequestError
-from litebert.model.model import ModelOutput
 from litebert.quantities import format_share
 from litebert.tasks.features import Features, Ids, assemble, encode_texts
 from litebert.tasks.kinds.description import (
@@ -50,7 +47,11 @@ from litebert.tasks.task import ChoiceExample, Columns, DataError, Example, Pred
 from litebert.text.cleanup import mend
 from litebert.text.records import BadRecordError, WholeFileError, quote, take_text
 from litebert.text.tokenizer import Tokenizer
-from litebert.training.objectives import class_loss
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from litebert.model.model import ModelOutput
 
 __all__ = ["Choice", "ChosenOption", "find_option", "join_option"]
 
@@ -186,9 +187,13 @@ class Choice(Kind):
         )
 
     def loss(
-        self, output: ModelOutput, batch: Batch, totals: Sequence[float], weights: Tensor | None = None
-    ) -> list[Tensor]:
+        self, output: "ModelOutput", batch: Batch, totals: Sequence[float], weights: "Tensor | None" = None
+    ) -> "list[Tensor]":
         """Cross-entropy over the options that are there."""
+        import torch
+
+        from litebert.training.objectives import class_loss
+
         assert output.logits is not None
         assert batch.labels is not None
         assert batch.attention_mask is not None

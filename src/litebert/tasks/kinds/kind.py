@@ -10,22 +10,25 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from litebert.batch import Batch
 from litebert.config import Head, ProblemType
 from litebert.errors import RequestError
-from litebert.model.model import ModelOutput
 from litebert.tasks.features import Features
 from litebert.tasks.kinds.description import Answered, Description
 from litebert.tasks.kinds.options import EncodeOptions, Outputs, TargetScale
 from litebert.tasks.task import Columns, DataError, Example, Predictions, Task
 from litebert.text.records import BadRecordError, match_keys, quote, take_text
 from litebert.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from litebert.model.model import ModelOutput
 
 __all__ = ["AnswerType", "Cells", "FilePrediction", "Kind", "read_name", "read_number", "take_cell"]
 
@@ -181,8 +184,8 @@ class Kind(ABC):
 
     @abstractmethod
     def loss(
-        self, output: ModelOutput, batch: Batch, totals: Sequence[float], weights: Tensor | None = None
-    ) -> list[Tensor]:
+        self, output: "ModelOutput", batch: Batch, totals: Sequence[float], weights: "Tensor | None" = None
+    ) -> "list[Tensor]":
         """Each part of the loss, summed over the batch and divided by what is asked in the whole step.
 
         `weights` say what each label counts, for kinds that have labels.

@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
-from torch import Tensor
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = ["NUM_SPECIAL", "EncodeOptions", "Outputs", "TargetScale", "WindowConfig"]
 
@@ -90,6 +92,6 @@ class TargetScale(BaseModel):
         """What a model says while it learns, as targets."""
         return (outputs.astype(np.float64) * self.spread + self.mean).astype(np.float32)
 
-    def stretch_head(self, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+    def stretch_head(self, weight: "Tensor", bias: "Tensor") -> "tuple[Tensor, Tensor]":
         """The linear map of a head that says targets as they are."""
         return weight * self.spread, bias * self.spread + self.mean

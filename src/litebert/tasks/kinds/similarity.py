@@ -6,21 +6,23 @@ the highest. Folders open in sentence-transformers.
 """
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import torch.nn.functional as F
-from torch import Tensor
 
 from litebert.batch import Batch
 from litebert.config import Head, ProblemType
-from litebert.model.model import ModelOutput
 from litebert.tasks.features import Features, assemble, encode_texts
 from litebert.tasks.kinds.kind import Cells
 from litebert.tasks.kinds.options import EncodeOptions, Outputs, TargetScale
 from litebert.tasks.kinds.texts import Regression
 from litebert.tasks.task import Columns, Example, Task, TextExample
 from litebert.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from litebert.model.model import ModelOutput
 
 __all__ = ["Similarity"]
 
@@ -73,12 +75,16 @@ class Similarity(Regression):
         )
 
     def loss(
-        self, output: ModelOutput, batch: Batch, totals: Sequence[float], weights: Tensor | None = None
-    ) -> list[Tensor]:
+        self, output: "ModelOutput", batch: Batch, totals: Sequence[float], weights: "Tensor | None" = None
+    ) -> "list[Tensor]":
         """Squared error of the cosine."""
+        from torch.nn.functional import cosine_similarity, mse_loss
+
         assert batch.labels is not None
-        cosines = _cosines(output)
-        return [F.mse_loss(cosines, batch.labels.float(), reduction="sum") / max(totals[0], 1)]
+        assert output.embedding is not None
+        vectors = output.embedding.float()  # (pairs · 2, hidden)
+        cosines = cosine_similarity(vectors[::2], vectors[1::2])
+        return [mse_loss(cosines, batch.labels.float(), reduction="sum") / max(totals[0], 1)]
 
     def read_output(
         self, task: Task, outputs: Outputs, features: Features, items: Sequence[int], options: EncodeOptions
@@ -87,10 +93,3 @@ class Similarity(Regression):
         vectors = outputs["sentence_embedding"]
         vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-8)
         return list((vectors[::2] * vectors[1::2]).sum(1, keepdims=True))
-
-
-def _cosines(output: ModelOutput) -> Tensor:
-    """(pairs · 2, hidden) → (pairs,)."""
-    assert output.embedding is not None
-    first, second = output.embedding.float().view(-1, 2, output.embedding.shape[-1]).unbind(1)
-    return F.cosine_similarity(first, second)

@@ -3,16 +3,14 @@
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from litebert.batch import NO_LABEL, Batch
 from litebert.config import Head
 from litebert.errors import RequestError
-from litebert.model.model import ModelOutput
 from litebert.tasks.features import Features, Ids, assemble, encode_texts
 from litebert.tasks.kinds.description import (
     LONGEST_WORD,
@@ -47,7 +45,11 @@ from litebert.tasks.sections import Cell, Span, shorten
 from litebert.tasks.task import Columns, DataError, Example, Predictions, TaggedExample, Task
 from litebert.text.records import BadRecordError, take_text
 from litebert.text.tokenizer import Tokenizer
-from litebert.training.objectives import class_loss
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from litebert.model.model import ModelOutput
 
 __all__ = ["Tagging", "Tags", "find_chunks"]
 
@@ -162,9 +164,11 @@ class Tagging(Kind):
         )
 
     def loss(
-        self, output: ModelOutput, batch: Batch, totals: Sequence[float], weights: Tensor | None = None
-    ) -> list[Tensor]:
+        self, output: "ModelOutput", batch: Batch, totals: Sequence[float], weights: "Tensor | None" = None
+    ) -> "list[Tensor]":
         """Cross-entropy of the tag of each word."""
+        from litebert.training.objectives import class_loss
+
         assert output.logits is not None
         assert batch.labels is not None
         return [class_loss(output.logits, batch.labels, totals[0], weights)]

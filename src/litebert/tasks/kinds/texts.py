@@ -11,16 +11,14 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from litebert.batch import Batch
 from litebert.config import Head, ProblemType
 from litebert.errors import RequestError
-from litebert.model.model import ModelOutput
 from litebert.quantities import is_finite
 from litebert.tasks.features import Features, Ids, assemble, encode_texts
 from litebert.tasks.kinds.description import (
@@ -72,7 +70,11 @@ from litebert.tasks.sections import (
 from litebert.tasks.task import Columns, DataError, Example, Predictions, Task, TextExample
 from litebert.text.records import BadRecordError, quote, take_text
 from litebert.text.tokenizer import Tokenizer, fit_pair
-from litebert.training.objectives import class_loss, score_loss, yes_no_loss
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from litebert.model.model import ModelOutput
 
 __all__ = ["Classification", "Label", "Labels", "MultiLabel", "Regression", "TextKind", "measure_numbers"]
 
@@ -212,7 +214,7 @@ class TextKind(Kind):
         return list(outputs["logits"])
 
 
-def _item_logits(output: ModelOutput, batch: Batch) -> Tensor:
+def _item_logits(output: "ModelOutput", batch: Batch) -> "Tensor":
     """(items, outputs), also where several items share a row."""
     assert output.logits is not None
     return output.logits if batch.sequence_starts is None else output.logits[batch.sequence_starts >= 0]
@@ -258,9 +260,11 @@ class Classification(TextKind):
         return probabilities(output)
 
     def loss(
-        self, output: ModelOutput, batch: Batch, totals: Sequence[float], weights: Tensor | None = None
-    ) -> list[Tensor]:
+        self, output: "ModelOutput", batch: Batch, totals: Sequence[float], weights: "Tensor | None" = None
+    ) -> "list[Tensor]":
         """Cross-entropy."""
+        from litebert.training.objectives import class_loss
+
         assert batch.labels is not None
         return [class_loss(_item_logits(output, batch), batch.labels, totals[0], weights)]
 
@@ -370,9 +374,11 @@ class MultiLabel(TextKind):
         return _yes(output)
 
     def loss(
-        self, output: ModelOutput, batch: Batch, totals: Sequence[float], weights: Tensor | None = None
-    ) -> list[Tensor]:
+        self, output: "ModelOutput", batch: Batch, totals: Sequence[float], weights: "Tensor | None" = None
+    ) -> "list[Tensor]":
         """Binary cross-entropy of each class."""
+        from litebert.training.objectives import yes_no_loss
+
         assert batch.labels is not None
         return [yes_no_loss(_item_logits(output, batch), batch.labels, totals[0])]
 
@@ -487,9 +493,11 @@ class Regression(TextKind):
         return float(output[0])
 
     def loss(
-        self, output: ModelOutput, batch: Batch, totals: Sequence[float], weights: Tensor | None = None
-    ) -> list[Tensor]:
+        self, output: "ModelOutput", batch: Batch, totals: Sequence[float], weights: "Tensor | None" = None
+    ) -> "list[Tensor]":
         """Squared error."""
+        from litebert.training.objectives import score_loss
+
         assert batch.labels is not None
         return [score_loss(_item_logits(output, batch), batch.labels, totals[0])]
 

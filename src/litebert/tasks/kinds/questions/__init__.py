@@ -7,14 +7,12 @@ them with what people said.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from torch import Tensor
 
 from litebert.batch import NO_LABEL, Batch
 from litebert.config import Head
-from litebert.model.model import ModelOutput
 from litebert.quantities import format_share, is_finite
 from litebert.tasks.features import Features
 from litebert.tasks.kinds.description import (
@@ -49,7 +47,11 @@ from litebert.tasks.sections import BREAK, Cell, Histogram, Section, Span, Table
 from litebert.tasks.task import Columns, Example, Predictions, QuestionExample, Task
 from litebert.text.records import BadRecordError, take_text
 from litebert.text.tokenizer import Tokenizer
-from litebert.training.objectives import answerable_loss, span_loss
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from litebert.model.model import ModelOutput
 
 __all__ = ["Answer", "Questions"]
 
@@ -161,9 +163,11 @@ class Questions(Kind):
         )
 
     def loss(
-        self, output: ModelOutput, batch: Batch, totals: Sequence[float], weights: Tensor | None = None
-    ) -> list[Tensor]:
+        self, output: "ModelOutput", batch: Batch, totals: Sequence[float], weights: "Tensor | None" = None
+    ) -> "list[Tensor]":
         """The loss of the span, and whether there is an answer."""
+        from litebert.training.objectives import answerable_loss, span_loss
+
         spans = span_loss(output, batch, totals[0])
         return [spans, answerable_loss(output, batch, totals[1])] if len(totals) > 1 else [spans]
 
