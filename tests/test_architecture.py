@@ -228,6 +228,7 @@ def test_what_reads_folders_graphs_and_examples_needs_no_torch() -> None:
         "litebert.text.tokenizer",
         "litebert.tasks.kinds",
         "litebert.tasks.metrics",
+        "litebert.tasks.saved",
         "litebert.tasks.readers.sources",
     )
     code = f"import importlib, sys; sys.modules['torch'] = None; [importlib.import_module(name) for name in {modules}]"

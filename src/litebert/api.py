@@ -42,10 +42,11 @@ from litebert.pretraining.job import pretrain as run_pretraining
 from litebert.pretraining.settings import PRETRAIN_OPTIONS, choose_pretraining, resume_pretraining
 from litebert.quantities import parse_duration
 from litebert.runtime import num_cores
-from litebert.tasks.config import TASK_FILE, choose_length, configure, measure_volume
-from litebert.tasks.finetune import Evaluation, balance_classes, open_encoder
+from litebert.tasks.config import choose_length, configure, measure_volume
+from litebert.tasks.finetune import balance_classes, open_encoder
 from litebert.tasks.finetune import finetune as run_finetuning
 from litebert.tasks.kinds import KINDS
+from litebert.tasks.metrics import Evaluation
 from litebert.tasks.readers.sources import (
     OFFICIAL,
     OwnData,
@@ -59,6 +60,7 @@ from litebert.tasks.readers.sources import (
     stem_of,
 )
 from litebert.tasks.readers.tables import list_columns
+from litebert.tasks.saved import TASK_FILE
 from litebert.tasks.task import Columns, Dataset, Example, Task, TextExample, hash_examples
 from litebert.text.formats import format_of
 from litebert.text.records import RecordSource

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from litebert.model.model import Model
-from litebert.tasks.config import SavedTask
 from litebert.tasks.kinds import kind_of
 from litebert.tasks.kinds.options import WindowConfig
 from litebert.tasks.readers.sources import OFFICIAL
+from litebert.tasks.saved import SavedTask
 from litebert.tasks.task import Columns, Task
 from litebert.text.tokenizer import Tokenizer
 from tests.commands import fails, run_here

@@ -27,7 +27,7 @@ from litebert.distillation.prune import Moments, choose_heads, choose_units, dro
 from litebert.errors import LitebertError, RequestError
 from litebert.model.hf.names import is_expressible
 from litebert.model.model import Model
-from litebert.tasks.config import SavedTask
+from litebert.tasks.saved import SavedTask
 from litebert.text.sources import Document
 from litebert.text.tokenizer import Tokenizer
 from litebert.training.job import ProgressEvent

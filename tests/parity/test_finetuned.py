@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from litebert.model.model import Model
-from litebert.tasks.config import read_saved_task
 from litebert.tasks.features import Features
 from litebert.tasks.kinds.questions.spans import combine_all, decode_plain
+from litebert.tasks.saved import read_saved_task
 from litebert.tasks.task import ChoiceExample, QuestionExample, TaggedExample, TextExample
 from litebert.text.tokenizer import Tokenizer
 from tests.conftest import need

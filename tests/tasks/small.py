@@ -7,11 +7,12 @@ from typing import Any
 from unittest import mock
 
 from litebert.model.model import Model
-from litebert.tasks.config import FinetuneConfig, configure, read_saved_task
+from litebert.tasks.config import FinetuneConfig, configure
 from litebert.tasks.features import Features
 from litebert.tasks.finetune import finetune
 from litebert.tasks.kinds import kind_of
 from litebert.tasks.outputs import run_model
+from litebert.tasks.saved import read_saved_task
 from litebert.tasks.task import (
     Answer,
     ChoiceExample,

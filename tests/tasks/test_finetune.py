@@ -16,9 +16,10 @@ from torch import Tensor
 from litebert.errors import RequestError
 from litebert.folders import locate_model
 from litebert.model.model import Model
-from litebert.tasks.config import FinetuneConfig, read_saved_task
+from litebert.tasks.config import FinetuneConfig
 from litebert.tasks.finetune import Finetuning, finetune, make_model
 from litebert.tasks.metrics import compute_metrics, measure_majority
+from litebert.tasks.saved import read_saved_task
 from litebert.tasks.task import Dataset, Example, TextExample
 from litebert.text.tokenizer import Tokenizer
 from litebert.training.job import ProgressEvent, RunResult

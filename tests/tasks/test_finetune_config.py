@@ -8,9 +8,10 @@ import pytest
 
 from litebert.config import ModelConfig
 from litebert.errors import FolderError, RequestError
-from litebert.tasks.config import FinetuneConfig, configure, measure_volume, read_saved_task
+from litebert.tasks.config import FinetuneConfig, configure, measure_volume
 from litebert.tasks.finetune import open_encoder
 from litebert.tasks.readers.sources import OFFICIAL
+from litebert.tasks.saved import read_saved_task
 from litebert.tasks.task import ChoiceExample, Dataset, Example, QuestionExample, Task, TextExample
 from litebert.text.tokenizer import Tokenizer
 from tests.conftest import small_config

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from litebert.model.model import Model
-from litebert.tasks.config import configure, read_saved_task
+from litebert.tasks.config import configure
 from litebert.tasks.finetune import open_encoder
 from litebert.tasks.kinds import kind_of
 from litebert.tasks.metrics import compute_metrics, evaluate_outputs
@@ -19,6 +19,7 @@ from litebert.tasks.predictions import (
     write_squad_predictions,
 )
 from litebert.tasks.readers.sources import OFFICIAL, read_examples, read_official
+from litebert.tasks.saved import read_saved_task
 from litebert.tasks.task import Predictions
 from litebert.text.tokenizer import Tokenizer
 from tests.tasks.small import ask, finetune_here

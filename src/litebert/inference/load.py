@@ -22,13 +22,12 @@ from litebert.folders import locate_model, read_json
 from litebert.hub import DEFAULT_ENCODER, resolve
 from litebert.model.model import Model
 from litebert.presets import PRESETS
-from litebert.tasks.config import TASK_FILE, SavedTask, read_saved_task
 from litebert.tasks.features import Features, assemble, encode_texts, part_by_length
-from litebert.tasks.finetune import Evaluation
 from litebert.tasks.kinds import KINDS, kind_of
-from litebert.tasks.metrics import evaluate_outputs
+from litebert.tasks.metrics import Evaluation, evaluate_outputs
 from litebert.tasks.outputs import run_saved
 from litebert.tasks.readers.sources import columns_of
+from litebert.tasks.saved import TASK_FILE, SavedTask, read_saved_task
 from litebert.tasks.task import Columns, Example, Predictions, Task
 from litebert.text.records import BadRecordError
 from litebert.text.tokenizer import Tokenizer

@@ -5,14 +5,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from litebert.config import Head, ModelConfig
-from litebert.errors import FolderError, RequestError
-from litebert.folders import read_text
+from litebert.errors import RequestError
 from litebert.model.cost import forward_flops
 from litebert.tasks.kinds import kind_of
 from litebert.tasks.kinds.options import EncodeOptions, TargetScale, WindowConfig
@@ -20,20 +18,14 @@ from litebert.tasks.task import ChoiceExample, Example, Recipe, Task
 from litebert.text.tokenizer import Tokenizer
 from litebert.training.config import RunConfig, TrainConfig
 from litebert.training.optim import OptimConfig
-from litebert.training.run_folder import RunFolder
 
 __all__ = [
-    "TASK_FILE",
     "FinetuneConfig",
-    "SavedTask",
     "Volume",
     "choose_length",
     "configure",
     "measure_volume",
-    "read_saved_task",
 ]
-
-TASK_FILE = "task.json"
 
 _MOST_EVALUATIONS = 10
 _WORTH_COMPILING = 2e14  # operations of a run in which kernels that are a tenth faster repay being compiled
@@ -90,48 +82,6 @@ class FinetuneConfig(RunConfig):
     def options(self) -> EncodeOptions:
         """How texts are encoded."""
         return EncodeOptions(self.max_length, self.windows)
-
-
-class SavedTask(BaseModel):
-    """What a fine-tuned folder remembers, in `task.json` beside the weights: the task, and how texts were encoded."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    format: int = 1
-    task: Task
-    max_length: int
-    windows: WindowConfig | None = None
-    threshold: float | None = None
-    """Questions: above these odds there is no answer; tuned on the development set."""
-    scale: TargetScale | None = None
-    """How outputs become targets, where the head does not say them as they are."""
-    dev: str | None = None
-    """A hash of the development examples, by which the weights were chosen."""
-
-    @property
-    def options(self) -> EncodeOptions:
-        """How texts are encoded."""
-        return EncodeOptions(self.max_length, self.windows)
-
-    def as_files(self) -> dict[str, str]:
-        """The file to put into a model folder."""
-        return {TASK_FILE: self.model_dump_json(indent=2, exclude_none=True) + "\n"}
-
-
-def read_saved_task(folder: Path) -> SavedTask:
-    """What a model folder remembers."""
-    path, run = folder / TASK_FILE, RunFolder(folder)
-    if not path.is_file() and run.seeds_file.is_file():
-        first = next(iter(run.seeds()), run.seed(0)).path
-        raise FolderError(f"{folder} holds several seeds: name one, such as {first}, or run `litebert ensemble`")
-    if not path.is_file() and run.exists:
-        raise FolderError(f"{folder} is not finished: go on with the command that began it, and --resume")
-    if not path.is_file():
-        raise FolderError(f"{folder} was not fine-tuned by litebert: it has no {TASK_FILE}; run `litebert finetune`")
-    try:
-        return SavedTask.model_validate_json(read_text(path))
-    except ValidationError:
-        raise FolderError(f"{path} was not written by this version of litebert: fine-tune again") from None
 
 
 @dataclass(frozen=True)

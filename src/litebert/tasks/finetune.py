@@ -8,7 +8,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +23,14 @@ from litebert.model.cost import training_flops
 from litebert.model.hf.checkpoint import write_folder
 from litebert.model.model import Model, ModelOutput, to_arrays
 from litebert.presets import PRESETS
-from litebert.tasks.config import FinetuneConfig, SavedTask
+from litebert.tasks.config import FinetuneConfig
 from litebert.tasks.features import Features, order_epoch
 from litebert.tasks.kinds import kind_of
-from litebert.tasks.metrics import evaluate_outputs, measure_majority
+from litebert.tasks.metrics import Evaluation, evaluate_outputs, measure_majority
 from litebert.tasks.outputs import run_model
 from litebert.tasks.predictions import write_predictions
-from litebert.tasks.task import Dataset, Example, Predictions, Task, hash_examples
+from litebert.tasks.saved import SavedTask
+from litebert.tasks.task import Dataset, Example, Task, hash_examples
 from litebert.tasks.teacher import TaskTeacher
 from litebert.text.tokenizer import Tokenizer
 from litebert.training.distributed import World
@@ -41,14 +42,6 @@ from litebert.training.run_folder import RunFolder
 from litebert.training.state import TrainingState
 
 __all__ = ["Evaluation", "Finetuning", "balance_classes", "finetune", "make_model", "open_encoder", "write_evaluation"]
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """Metrics and predictions on one split."""
-
-    metrics: dict[str, float]
-    predictions: Predictions
 
 
 class Finetuning:

@@ -5,13 +5,22 @@ Metrics are shares from 0 to 1 (correlations from -1 to 1), never percent.
 
 import statistics
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from litebert.errors import RequestError
 from litebert.tasks.kinds import kind_of
 from litebert.tasks.task import Example, Predictions, Task
 
-__all__ = ["METRICS", "compute_metrics", "evaluate_outputs", "has_learnt", "measure_majority", "summarize_seeds"]
+__all__ = [
+    "METRICS",
+    "Evaluation",
+    "compute_metrics",
+    "evaluate_outputs",
+    "has_learnt",
+    "measure_majority",
+    "summarize_seeds",
+]
 
 METRICS = {
     "accuracy": "share of right answers; of several labels: all of them right; of tags: per word",
@@ -46,6 +55,14 @@ METRICS = {
 
 _OF_PARTS = ("best_", "HasAns_", "NoAns_", "accuracy_")
 _LEAST_GAIN = 0.01  # over the most frequent answer, if there is so much to gain
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Metrics and predictions on one split."""
+
+    metrics: dict[str, float]
+    predictions: Predictions
 
 
 def compute_metrics(task: Task, examples: Sequence[Example], predictions: Predictions) -> dict[str, float]:

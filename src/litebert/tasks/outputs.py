@@ -6,10 +6,10 @@ from typing import Any
 import torch
 
 from litebert.model.model import Model
-from litebert.tasks.config import SavedTask
 from litebert.tasks.features import Features, part_by_length
 from litebert.tasks.kinds import kind_of
 from litebert.tasks.kinds.options import EncodeOptions
+from litebert.tasks.saved import SavedTask
 from litebert.tasks.task import Example, Task
 
 __all__ = ["run_model", "run_saved"]

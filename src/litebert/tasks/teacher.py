@@ -10,9 +10,9 @@ from litebert.errors import RequestError
 from litebert.hub import resolve
 from litebert.model.hf.checkpoint import hash_weights
 from litebert.model.model import Model
-from litebert.tasks.config import SavedTask, read_saved_task
 from litebert.tasks.kinds import kind_of
 from litebert.tasks.outputs import run_saved
+from litebert.tasks.saved import SavedTask, read_saved_task
 from litebert.tasks.task import Example, Task
 from litebert.text.tokenizer import Tokenizer
 from litebert.training.job import OnMessage
