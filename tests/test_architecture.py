@@ -51,7 +51,7 @@ LAZY: dict[str, tuple[str, ...]] = {
     "gensim": ("baselines/word2vec.py",),
     "tensorboard": ("training/logbook.py",),
     "onnx": ("inference/onnx_graph.py",),
-    "onnxruntime": ("inference/export.py",),
+    "onnxruntime": ("inference/",),
 }
 HEAVY: dict[str, tuple[str, ...]] = {
     "sentencepiece": ("text/",),
@@ -230,6 +230,8 @@ def test_what_reads_folders_graphs_and_examples_needs_no_torch() -> None:
         "litebert.tasks.metrics",
         "litebert.tasks.saved",
         "litebert.tasks.readers.sources",
+        "litebert.inference.load",
+        "litebert.inference.search",
     )
     code = f"import importlib, sys; sys.modules['torch'] = None; [importlib.import_module(name) for name in {modules}]"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from litebert.errors import RequestError
+from litebert.inference import engine
 from litebert.inference.load import Pipeline, TruncationWarning, load
 from litebert.tasks.kinds import kind_of
 from litebert.tasks.task import ChoiceExample, Example, QuestionExample, TaggedExample, TextExample
@@ -58,6 +59,25 @@ def lengthen(record: dict[str, Any]) -> dict[str, Any]:
         return {"words": record["words"] + LONG.split()}
     name = next(key for key in ("context", "passage", "text") if key in record)
     return {**record, name: f"{record[name]} {LONG}"}
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_torch_and_onnxruntime_answer_alike(name: str, trained: Trained, monkeypatch: pytest.MonkeyPatch) -> None:
+    need("onnxruntime")
+    examples = make_examples(name, 12, seed=9)
+    quick = load(trained(name))
+    monkeypatch.setattr(engine, "_has_onnx", lambda: False)
+    plain_torch = load(trained(name))
+    (found, _), (expected, _) = quick.run(examples), plain_torch.run(examples)
+    assert "model" not in vars(quick.members[0].engine), "torch answered"
+    assert "model" in vars(plain_torch.members[0].engine)
+    answers, others = (pipeline.answer_examples(examples).answers for pipeline in (quick, plain_torch))
+    assert answers == others or answers == pytest.approx(others, abs=1e-4)
+    if isinstance(expected[0], np.ndarray):
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_allclose(one, other, atol=1e-4)
+    texts = ["the river", "two sailors crossed the bridge"]
+    np.testing.assert_allclose(quick.embed(texts), plain_torch.embed(texts), atol=1e-5)
 
 
 @pytest.mark.parametrize("name", TASKS)

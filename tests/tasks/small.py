@@ -11,7 +11,7 @@ from litebert.tasks.config import FinetuneConfig, configure
 from litebert.tasks.features import Features
 from litebert.tasks.finetune import finetune
 from litebert.tasks.kinds import kind_of
-from litebert.tasks.outputs import run_model
+from litebert.tasks.outputs import TorchRunner, run_model
 from litebert.tasks.saved import read_saved_task
 from litebert.tasks.task import (
     Answer,
@@ -203,7 +203,7 @@ def ask(folder: Path, examples: Sequence[Example]) -> tuple[Task, Features, list
     saved = read_saved_task(folder)
     kind = kind_of(saved.task)
     features = kind.encode(saved.task, examples, Tokenizer.from_pretrained(folder), saved.options)
-    outputs = run_model(Model.from_pretrained(folder), saved.task, examples, features, saved.options)
+    outputs = run_model(TorchRunner(Model.from_pretrained(folder)), saved.task, examples, features, saved.options)
     outputs = outputs if saved.scale is None else [saved.scale.stretch(output) for output in outputs]
     return saved.task, features, outputs, kind.decode(saved.task, outputs, saved.threshold)
 

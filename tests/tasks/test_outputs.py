@@ -17,7 +17,7 @@ from litebert.tasks.kinds import kind_of
 from litebert.tasks.kinds.options import EncodeOptions
 from litebert.tasks.kinds.questions.spans import Candidate, Prediction
 from litebert.tasks.metrics import evaluate_outputs
-from litebert.tasks.outputs import run_model
+from litebert.tasks.outputs import TorchRunner, run_model
 from litebert.tasks.task import Answer, Predictions, QuestionExample, Task
 from litebert.text.tokenizer import Tokenizer
 from litebert.training.distributed import join_world
@@ -160,7 +160,7 @@ def average(task: Task, members: list[Said]) -> Said:
 
 def predict(job: Finetuning, examples: list[Any], tokenizer: Tokenizer, options: EncodeOptions, **more: Any) -> Said:
     features = kind_of(job.task).encode(job.task, examples, tokenizer, options)
-    return run_model(job.model, job.task, examples, features, options, **more)
+    return run_model(TorchRunner(job.model), job.task, examples, features, options, **more)
 
 
 @pytest.fixture(scope="module")

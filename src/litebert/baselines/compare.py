@@ -125,7 +125,7 @@ class Comparison:
                 warnings.simplefilter("ignore", TruncationWarning)
                 return np.asarray(pipeline.embed(texts))
 
-        return EncoderVectors(embed, sum(tensor.nbytes for tensor in pipeline.model.parameters()))
+        return EncoderVectors(embed, pipeline.members[0].engine.num_bytes)
 
     def describe(self, rows: Sequence[ResultRow]) -> dict[str, Any]:
         """The comparison as it is saved: what was asked, with which settings, and the rows of the table."""

@@ -46,7 +46,7 @@ def export_onnx(member: Member, folder: Path, depth: int | None = None) -> Expor
 
     Where onnxruntime is installed, the outputs of the file are compared with the model's first.
     """
-    model = member.model
+    model = member.engine.model
     graph = build_onnx(model.config, model.head, to_arrays(model.state_dict()), depth)
     content = graph.SerializeToString(deterministic=True)
     difference = check_onnx(model, content, depth)

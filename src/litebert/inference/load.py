@@ -11,16 +11,16 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
+from litebert.config import Head, ModelConfig
 from litebert.errors import FolderError, RequestError
 from litebert.folders import locate_model, read_json
 from litebert.hub import DEFAULT_ENCODER, resolve
-from litebert.model.model import Model
+from litebert.inference.engine import Engine
 from litebert.presets import PRESETS
 from litebert.tasks.features import Features, assemble, encode_texts, part_by_length
 from litebert.tasks.kinds import KINDS, kind_of
@@ -33,10 +33,12 @@ from litebert.text.records import BadRecordError
 from litebert.text.tokenizer import Tokenizer
 from litebert.training.run_folder import RunFolder
 
+if TYPE_CHECKING:
+    from litebert.model.model import Model
+
 __all__ = ["ENSEMBLE", "Member", "Pipeline", "TokenGuess", "TruncationWarning", "check_members", "load"]
 
 ENSEMBLE = "ensemble.json"
-_BATCH_TOKENS = 8192
 Vectors = NDArray[np.float32]
 OnProgress = Callable[[int], None]
 
@@ -62,7 +64,7 @@ class Member:
     """One model of a pipeline; `saved` is what it was fine-tuned for, if it was."""
 
     folder: Path
-    model: Model
+    engine: Engine
     tokenizer: Tokenizer
     saved: SavedTask | None
 
@@ -77,14 +79,13 @@ class Member:
                 raise FolderError(f"{name} is no model: it has no config.json; name a model folder or a run")
             read_saved_task(located)  # says what is wrong with a run that has no model
         folder = resolve(name, revision)
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-        model, tokenizer = Model.from_pretrained(folder).to(device), Tokenizer.from_pretrained(folder)
-        if tokenizer.vocab_size > model.config.vocab_size:
+        engine, tokenizer = Engine(folder), Tokenizer.from_pretrained(folder)
+        if tokenizer.vocab_size > engine.config.vocab_size:
             raise RequestError(
                 f"the tokenizer of {name} has {tokenizer.vocab_size:,} pieces and its model knows "
-                f"{model.config.vocab_size:,}: they do not belong together"
+                f"{engine.config.vocab_size:,}: they do not belong together"
             )
-        return cls(folder, model, tokenizer, read_saved_task(folder) if (folder / TASK_FILE).is_file() else None)
+        return cls(folder, engine, tokenizer, read_saved_task(folder) if (folder / TASK_FILE).is_file() else None)
 
     @property
     def task(self) -> SavedTask:
@@ -96,7 +97,7 @@ class Member:
         """How many tokens of a text the model reads."""
         if self.saved is not None:
             return self.saved.max_length
-        config = self.model.config
+        config = self.engine.config
         return min(config.embedding_max_length or config.max_positions, config.max_positions)
 
     def encode(self, examples: Sequence[Example]) -> Features:
@@ -106,7 +107,7 @@ class Member:
 
     def run(self, examples: Sequence[Example], features: Features, on_progress: OnProgress = _ignore) -> list[Any]:
         """What the model says about examples."""
-        return run_saved(self.model, self.task, examples, features, on_progress)
+        return run_saved(self.engine, self.task, examples, features, on_progress)
 
 
 @dataclass(frozen=True)
@@ -121,9 +122,19 @@ class Pipeline:
     """Questions: above these odds there is no answer."""
 
     @property
-    def model(self) -> Model:
-        """The first model."""
-        return self.members[0].model
+    def model(self) -> "Model":
+        """The first model as a torch module; from now on it is what answers."""
+        return self.members[0].engine.model
+
+    @property
+    def config(self) -> ModelConfig:
+        """The shape of the first model."""
+        return self.members[0].engine.config
+
+    @property
+    def head(self) -> Head:
+        """The head of the first model."""
+        return self.members[0].engine.head
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -137,7 +148,7 @@ class Pipeline:
 
     def __repr__(self) -> str:
         first = self.members[0]
-        what = f"{first.saved.task.name} ({first.saved.task.kind})" if first.saved else f"head {first.model.head}"
+        what = f"{first.saved.task.name} ({first.saved.task.kind})" if first.saved else f"head {self.head}"
         several = f", {len(self.members)} models" if len(self.members) > 1 else ""
         return f"<Pipeline {str(first.folder)!r}: {what}{several}>"
 
@@ -183,14 +194,14 @@ class Pipeline:
 
     def classify(self, texts: Any, pairs: Any = None) -> Any:
         """The label of each text with its probability, and the probabilities of all labels."""
-        if self.members[0].saved is None and self.model.head == "sequence-classification":
+        if self.members[0].saved is None and self.head == "sequence-classification":
             return self._as_classifier(pairs is not None).classify(texts, pairs)
         self._require("classify", "label", "labels")
         return self._ask(texts, pairs)
 
     def _as_classifier(self, is_pair: bool) -> "Pipeline":
         """This model, which others fine-tuned, with the task that its labels and its type of problem tell."""
-        config = self.model.config
+        config = self.config
         wanted = config.problem_type or "single_label_classification"
         kind = next(kind for kind in KINDS.values() if kind.problem_type == wanted)
         labels = config.labels or ("LABEL_0", "LABEL_1")
@@ -218,8 +229,9 @@ class Pipeline:
     def _require(self, what: str, *answer_types: str) -> None:
         saved = self.members[0].saved
         if saved is None:
-            head = self.model.head
-            raise RequestError(f"to {what}, a model has to be fine-tuned; this one has the head {head}: run finetune")
+            raise RequestError(
+                f"to {what}, a model has to be fine-tuned; this one has the head {self.head}: run finetune"
+            )
         if kind_of(saved.task).answer_type not in answer_types:
             raise RequestError(
                 f"this model was fine-tuned for {saved.task.kind}, so it cannot {what}: use predict(...)"
@@ -281,34 +293,23 @@ class Pipeline:
         listed = [texts] if isinstance(texts, str) else list(texts)
         if not all(isinstance(text, str) for text in listed):
             raise RequestError("a list of texts holds something that is no text: give texts alone")
-        model, tokenizer = self.model, self.tokenizer
-        size = model.config.hidden_size
+        size, passes = self.config.hidden_size, self.config.num_layers
         if dimensions is not None and not 1 <= dimensions <= size:
             raise RequestError(f"a vector of this model has {size} numbers: ask for 1 to {size}, not {dimensions}")
-        passes = model.config.num_layers
         if depth is not None and not 1 <= depth <= passes:
             raise RequestError(f"depth must be between 1 and {passes}, which are all passes of this model, not {depth}")
-        limit = self.members[0].max_length
+        limit, tokenizer, engine = self.members[0].max_length, self.tokenizer, self.members[0].engine
         ids = encode_texts(tokenizer, listed)
         _warn_of_cut(sum(len(one) > limit - 2 for one in ids), limit)
         tokens, ends, splits = assemble(tokenizer, [(one[: limit - 2], None) for one in ids])
         features = Features(tokens, ends, splits, np.arange(len(listed)))
-        vectors = np.zeros((len(listed), model.config.hidden_size), np.float32)
-        device = next(model.parameters()).device
+        vectors = np.zeros((len(listed), size), np.float32)
         done = 0
-        with torch.inference_mode():
-            for group in part_by_length(features.lengths(), _BATCH_TOKENS):
-                batch = features.collate(group, model.config.pad_token_id).to(device)
-                assert batch.attention_mask is not None
-                if model.head == "sentence-embedding":
-                    found = model(**batch.inputs(), depth=depth).embedding
-                else:
-                    hidden = model.encoder(batch.input_ids, batch.attention_mask, batch.token_type_ids, depth=depth)
-                    weights = batch.attention_mask[:, :, None].to(hidden.dtype)
-                    found = (hidden * weights).sum(1) / weights.sum(1)
-                vectors[group] = found.float().cpu().numpy()
-                done += len(group)
-                on_progress(done)
+        for group in part_by_length(features.lengths(), engine.batch_tokens):
+            inputs = features.collate_arrays(group, self.config.pad_token_id)
+            vectors[group] = engine.embed(inputs, depth)
+            done += len(group)
+            on_progress(done)
         if dimensions is not None and dimensions < size:
             vectors = _cut_vectors(vectors, dimensions)
         return vectors[0] if is_one else vectors
@@ -335,24 +336,24 @@ class Pipeline:
 
     def fill_mask(self, texts: str | Iterable[str], top: int = 5) -> Any:
         """The likeliest tokens for each mask of a text, the first mask first."""
-        if self.model.head not in ("pretraining", "masked-lm"):
+        if self.head not in ("pretraining", "masked-lm"):
             raise RequestError(
-                f"to fill masks, a model needs the head pretraining or masked-lm; this one has {self.model.head}"
+                f"to fill masks, a model needs the head pretraining or masked-lm; this one has {self.head}"
             )
         if not isinstance(texts, str):
             return [self.fill_mask(text, top) for text in texts]
-        encoded = self.tokenizer.encode([texts], None, max_length=self.model.config.max_positions)
-        device = next(self.model.parameters()).device
-        inputs = {name: torch.from_numpy(array).to(device) for name, array in vars(encoded).items()}
-        positions = (inputs["input_ids"] == self.tokenizer.mask_id).nonzero()[:, 1]
+        encoded = self.tokenizer.encode([texts], None, max_length=self.config.max_positions)
+        (positions,) = np.nonzero(encoded.input_ids[0] == self.tokenizer.mask_id)
         if not len(positions):
             raise RequestError(f"the text has no {self.tokenizer.mask_token}")
-        with torch.inference_mode():
-            output = self.model(**inputs, masked_positions=positions[None])
-        best = output.prediction_logits.softmax(-1).topk(min(top, self.model.config.vocab_size))
+        outputs = self.members[0].engine.run(vars(encoded))
+        logits = outputs["prediction_logits" if self.head == "pretraining" else "logits"][0, positions]
+        shares = np.exp(logits - logits.max(axis=-1, keepdims=True))
+        shares /= shares.sum(axis=-1, keepdims=True)
+        best = np.argsort(-shares, axis=-1, kind="stable")[:, :top]
         return [
-            [TokenGuess(self.tokenizer.piece(token), share) for share, token in zip(shares, tokens, strict=True)]
-            for shares, tokens in zip(best.values.tolist(), best.indices.tolist(), strict=True)
+            [TokenGuess(self.tokenizer.piece(int(token)), float(row[token])) for token in tokens]
+            for row, tokens in zip(shares, best, strict=True)
         ]
 
 
@@ -402,7 +403,7 @@ def check_members(members: Sequence[Member]) -> None:
                 f"{member.folder} answers {other.name}, {members[0].folder} answers {first.name}: "
                 "an ensemble needs models of one task with the same labels"
             )
-        if member.model.head != members[0].model.head:
+        if member.engine.head != members[0].engine.head:
             raise RequestError(
                 f"{member.folder} and {members[0].folder} have heads of different kinds: choose one kind"
             )

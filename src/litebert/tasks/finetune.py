@@ -27,7 +27,7 @@ from litebert.tasks.config import FinetuneConfig
 from litebert.tasks.features import Features, order_epoch
 from litebert.tasks.kinds import kind_of
 from litebert.tasks.metrics import Evaluation, evaluate_outputs, measure_majority
-from litebert.tasks.outputs import run_model
+from litebert.tasks.outputs import TorchRunner, run_model
 from litebert.tasks.predictions import write_predictions
 from litebert.tasks.saved import SavedTask
 from litebert.tasks.task import Dataset, Example, Task, hash_examples
@@ -137,7 +137,7 @@ class Finetuning:
         if self.dev_features is None:
             return {}, []
         examples = self.dataset.splits["dev"]
-        outputs = run_model(self.model, self.task, examples, self.dev_features, self.config.options)
+        outputs = run_model(TorchRunner(self.model), self.task, examples, self.dev_features, self.config.options)
         if self.config.scale is not None:
             outputs = [self.config.scale.stretch(output) for output in outputs]
         metrics, _ = evaluate_outputs(self.task, examples, outputs)
@@ -196,7 +196,7 @@ class Finetuning:
             if not examples or any(self.task_kind.gold(example) is None for example in examples):
                 continue
             features = self.dev_features if split == "dev" and self.dev_features is not None else self.encode(split)
-            outputs = run_model(model, self.task, examples, features, self.config.options)
+            outputs = run_model(TorchRunner(model), self.task, examples, features, self.config.options)
             outputs = outputs if scale is None else [scale.stretch(output) for output in outputs]
             metrics, predictions = evaluate_outputs(self.task, examples, outputs, threshold)
             threshold = metrics.get("threshold", threshold)

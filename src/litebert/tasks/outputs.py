@@ -1,25 +1,66 @@
 """From features to what a model says: one way to run it, for fine-tuning, evaluation, inference and ensembles."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
-import torch
+from numpy.typing import NDArray
 
-from litebert.model.model import Model
+from litebert.config import ModelConfig
 from litebert.tasks.features import Features, part_by_length
 from litebert.tasks.kinds import kind_of
-from litebert.tasks.kinds.options import EncodeOptions
+from litebert.tasks.kinds.options import EncodeOptions, Outputs
 from litebert.tasks.saved import SavedTask
 from litebert.tasks.task import Example, Task
 
-__all__ = ["run_model", "run_saved"]
+if TYPE_CHECKING:
+    from litebert.model.model import Model
 
-_BATCH_TOKENS = 8192
+__all__ = ["Runner", "TorchRunner", "run_model", "run_saved"]
+
+_TARGETS = ("labels", "start_positions", "end_positions")
 
 
-@torch.inference_mode()
+class Runner(Protocol):
+    """What answers: a model behind one call on arrays."""
+
+    config: ModelConfig
+
+    @property
+    def batch_tokens(self) -> int:
+        """How many tokens to give it at once."""
+
+    def run(self, inputs: Mapping[str, NDArray[Any]]) -> Outputs:
+        """The outputs of the head."""
+
+
+class TorchRunner:
+    """A torch module that answers while it is being trained: without dropout or gradients, and left as it was."""
+
+    def __init__(self, model: "Model") -> None:
+        self.model, self.config = model, model.config
+
+    @property
+    def batch_tokens(self) -> int:
+        """How many tokens to give it at once: on a CPU so few that what a layer makes of them stays in the cache."""
+        return 1024 if next(self.model.parameters()).device.type == "cpu" else 8192
+
+    def run(self, inputs: Mapping[str, NDArray[Any]], depth: int | None = None) -> Outputs:
+        """The outputs of the head."""
+        import torch
+
+        was_training, device = self.model.training, next(self.model.parameters()).device
+        self.model.eval()
+        try:
+            with torch.inference_mode():
+                tensors = {name: torch.from_numpy(array).to(device) for name, array in inputs.items()}
+                outputs: Outputs = self.model(**tensors, depth=depth).arrays()
+                return outputs
+        finally:
+            self.model.train(was_training)
+
+
 def run_model(
-    model: Model,
+    runner: Runner,
     task: Task,
     examples: Sequence[Example],
     features: Features,
@@ -31,33 +72,26 @@ def run_model(
     Items run in batches of like length, which changes nothing but the time: each is answered on its own.
     """
     kind = kind_of(task)
-    was_training = model.training
-    model.eval()
     found: list[Any] = [None] * features.num_items
-    device = next(model.parameters()).device
     done = 0
-    try:
-        for group in part_by_length(features.lengths(), _BATCH_TOKENS, features.num_rows):
-            batch = features.collate(group, model.config.pad_token_id).to(device)
-            inputs = {name: value for name, value in batch.inputs().items() if name != "start_positions"}
-            outputs = model(**inputs).arrays()
-            items = group.tolist()
-            for item, value in zip(items, kind.read_output(task, outputs, features, items, options), strict=True):
-                found[item] = value
-            done += len(group)
-            on_progress(done)
-    finally:
-        model.train(was_training)
+    for group in part_by_length(features.lengths(), runner.batch_tokens, features.num_rows):
+        arrays = features.collate_arrays(group, runner.config.pad_token_id)
+        outputs = runner.run({name: array for name, array in arrays.items() if name not in _TARGETS})
+        items = group.tolist()
+        for item, value in zip(items, kind.read_output(task, outputs, features, items, options), strict=True):
+            found[item] = value
+        done += len(group)
+        on_progress(done)
     return kind.join(task, examples, features, found, options)
 
 
 def run_saved(
-    model: Model,
+    runner: Runner,
     saved: SavedTask,
     examples: Sequence[Example],
     features: Features,
     on_progress: Callable[[int], None] = lambda done: None,
 ) -> list[Any]:
     """What a finished model says about each example, numbers as they are."""
-    outputs = run_model(model, saved.task, examples, features, saved.options, on_progress)
+    outputs = run_model(runner, saved.task, examples, features, saved.options, on_progress)
     return outputs if saved.scale is None else [saved.scale.stretch(output) for output in outputs]

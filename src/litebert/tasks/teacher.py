@@ -11,7 +11,7 @@ from litebert.hub import resolve
 from litebert.model.hf.checkpoint import hash_weights
 from litebert.model.model import Model
 from litebert.tasks.kinds import kind_of
-from litebert.tasks.outputs import run_saved
+from litebert.tasks.outputs import TorchRunner, run_saved
 from litebert.tasks.saved import SavedTask, read_saved_task
 from litebert.tasks.task import Example, Task
 from litebert.text.tokenizer import Tokenizer
@@ -45,7 +45,7 @@ class TaskTeacher:
         model, known = Model.from_pretrained(self.folder).to(device), self.saved.task
         kind = kind_of(known)
         features = kind.encode(known, examples, Tokenizer.from_pretrained(self.folder), self.saved.options)
-        outputs = run_saved(model, self.saved, examples, features)
+        outputs = run_saved(TorchRunner(model), self.saved, examples, features)
         if known.labels and known.labels != self.task.labels:
             order = [known.labels.index(label) for label in self.task.labels]
             outputs = [output[order] for output in outputs]
