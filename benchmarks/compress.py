@@ -138,7 +138,7 @@ def measure_all(folders: dict[str, Path], options: argparse.Namespace) -> tuple[
         metrics = {} if rated is None else {f"{options.rated.stem} pearson": measure_rated(model, rated)}
         if options.sst2 is not None:
             metrics["SST-2 accuracy"] = measure_sst2(model, options.sst2)
-        parameters = sum(parameter.numel() for parameter in model.model.parameters())
+        parameters = model.members[0].engine.num_bytes // 4
         rate = len(sentences) / statistics.median(seconds[name])
         size = measure_weights(folders[name])
         measured.append(Measured(name, parameters, size, rate, ratios[name]["ratio"], metrics))

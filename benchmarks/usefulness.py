@@ -229,7 +229,7 @@ def open_embedder(contestant: Contestant, out: Path, depth: int | None = None) -
             warnings.simplefilter("ignore", TruncationWarning)
             return encoder.embed(texts, depth=depth)
 
-    return Embedder(embed, sum(one.numel() for one in encoder.model.encoder.parameters()))
+    return Embedder(embed, encoder.members[0].engine.num_bytes // 4)
 
 
 def open_static(contestant: Contestant, out: Path) -> Embedder:
@@ -482,7 +482,7 @@ def run_tuned(cell: Cell, out: Path) -> Outcome:
     begun = time.perf_counter()
     metrics = result.pipeline.evaluate(cell.scored.examples).metrics
     seconds = result.seconds + time.perf_counter() - begun
-    num_parameters = sum(one.numel() for one in result.pipeline.model.parameters())
+    num_parameters = result.pipeline.members[0].engine.num_bytes // 4
     shutil.rmtree(folder)
     return Outcome(metrics, seconds, num_parameters)
 
