@@ -100,13 +100,13 @@ def render(results: dict[str, Any]) -> str:
             f"{ratio['high']:.2f}) | {found['difference']:.1e} | {found['short_ms'][0]:.1f} ms, "
             f"{found['short_ms'][1]:.1f} ms | {cold} |"
         )
-    about = (
-        f"{results['num_texts']} sentences of {results['source']}, {results['characters']:.0f} characters on average."
-    )
-    quality = "" if results["pearson"] is None else f" STS-B, Pearson of cosines: {results['pearson']:.4f}."
-    return (
-        "\n".join(lines) + f"\n\n{about}{quality} fp32; litebert sorts texts by length, the peers have batches of 32."
-    )
+    about = [
+        f"{results['num_texts']} sentences of {results['source']}, {results['characters']:.0f} characters on average.",
+        "fp32. litebert and sentence-transformers sort texts by length; batches of the peers have 32 texts.",
+    ]
+    if results["pearson"] is not None:
+        about.append(f"STS-B, Pearson of cosines: {results['pearson']:.4f}.")
+    return "\n".join(lines) + "\n\n" + " ".join(about)
 
 
 def main() -> None:
