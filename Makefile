@@ -46,8 +46,12 @@ release: install ## build the wheel and the sdist into dist/, and try the wheel 
 	$(BIN)/python -m hatchling build -d dist
 	$(BIN)/python -m zipfile -l dist/*.whl | grep -q litebert/reports/templates/base.html
 	trial=$$(mktemp -d) && trap 'rm -rf '$$trial EXIT && $(PYTHON) -m venv $$trial/venv && \
-	$$trial/venv/bin/pip install --quiet torch -c constraints.txt && \
 	$$trial/venv/bin/pip install --quiet dist/*.whl -c constraints.txt && \
+	du -sm $$trial/venv && ! $$trial/venv/bin/python -c "import torch" 2> /dev/null && \
+	$$trial/venv/bin/litebert embed "a text" --dimensions 4 && \
+	$$trial/venv/bin/litebert search README.md "how do I make a BERT small?" --top 1 && \
+	$$trial/venv/bin/pip install --quiet torch -c constraints.txt && \
+	$$trial/venv/bin/pip install --quiet "$$(ls dist/*.whl)[train]" -c constraints.txt && \
 	cd $$trial && unset PYTHONPATH && \
 	venv/bin/litebert --version && \
 	venv/bin/litebert models --json > models.json && \

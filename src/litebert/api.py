@@ -288,7 +288,7 @@ def export(model: PathLike, out: PathLike = "exported", *, depth: int | None = N
     """Write a model as an ONNX file, with its tokenizer beside it, for onnxruntime and whatever else reads ONNX.
 
     `model` is a folder, a run or a hub name. Weights that layers share stand once in the file. `depth` writes another
-    number of layers, where layers are shared. Needs `litebert[onnx]`.
+    number of layers, where layers are shared.
     """
     pipeline = load(os.fspath(model))
     if len(pipeline.members) > 1:

@@ -38,11 +38,24 @@ def test_the_default_encoder_answers_without_torch() -> None:
 def test_commands_that_use_an_encoder_do_not_import_torch(tmp_path: Path) -> None:
     text = tmp_path / "text.txt"
     text.write_text("The bank is closed on Sundays.\n\nLunch is served at noon in the garden.\n", encoding="utf-8")
+    refuse = "; ".join(
+        f"sys.modules['{name}'] = None" for name in ("torch", "sklearn", "scipy", "matplotlib", "jinja2")
+    )
     for words in (["embed", "a text"], ["similarity", "a cat", "a dog"], ["search", str(text), "a meal"]):
-        code = f"import sys; sys.modules['torch'] = None; sys.argv = ['litebert', *{words!r}]"
+        code = f"import sys; {refuse}; sys.argv = ['litebert', *{words!r}]"
         call = "import litebert.cli; litebert.cli.main()"
         done = subprocess.run([sys.executable, "-c", f"{code}; {call}"], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
+
+
+def test_what_training_needs_is_said_in_one_sentence() -> None:
+    code = "import sys; sys.modules['torch'] = None; sys.argv = ['litebert', 'pretrain', 'corpus']"
+    call = "import litebert.cli; litebert.cli.main()"
+    done = subprocess.run([sys.executable, "-c", f"{code}; {call}"], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "litebert: this needs torch, which comes with what training needs: pip install 'litebert[train]'\n"
+    )
 
 
 def test_a_module_that_was_changed_is_what_answers() -> None:

@@ -140,6 +140,6 @@ def test_what_cannot_be_exported(tmp_path: Path, small_encoder: Path, monkeypatc
     with pytest.raises(RequestError, match="at most 2 GB"):
         litebert.export(small_encoder, tmp_path / "out")
     monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(RequestError, match=r"pip install 'litebert\[onnx\]'"):
+    with pytest.raises(RequestError, match="pip install onnx"):
         litebert.export(small_encoder, tmp_path / "out")
     assert not (tmp_path / "out").exists()

@@ -24,6 +24,7 @@ from litebert.errors import LitebertError
 __all__ = ["app", "main"]
 
 _GROUPS = {"tokenizer": tokenizer.app}
+_TRAINING = ("torch", "matplotlib", "jinja2", "sklearn", "scipy")
 
 for _name, _group in _GROUPS.items():
     app.add_typer(_group, name=_name)
@@ -36,8 +37,8 @@ def main() -> None:
         stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
         app()
-    except (LitebertError, OSError) as error:
-        if "--debug" in sys.argv:
+    except (LitebertError, OSError, ModuleNotFoundError) as error:
+        if "--debug" in sys.argv or (isinstance(error, ModuleNotFoundError) and error.name not in _TRAINING):
             raise
         # What could not be written to standard output must not be tried again when Python ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -47,6 +48,8 @@ def main() -> None:
 
 
 def _explain(error: Exception) -> str:
+    if isinstance(error, ModuleNotFoundError):
+        return f"this needs {error.name}, which comes with what training needs: pip install 'litebert[train]'"
     if not isinstance(error, OSError):
         return str(error)
     where = f"{error.filename}: " if error.filename else ""

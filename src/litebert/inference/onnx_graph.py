@@ -313,7 +313,5 @@ def _import_onnx() -> Any:
     try:
         import onnx
     except ModuleNotFoundError as error:
-        raise RequestError(
-            "an ONNX file needs the library onnx: install it with pip install 'litebert[onnx]'"
-        ) from error
+        raise RequestError("an ONNX file needs onnx, which is not installed: pip install onnx") from error
     return onnx
