@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any, Literal, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse  # type: ignore[import-untyped]
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer  # type: ignore[import-untyped]
 
@@ -65,24 +66,25 @@ class BagOfWords:
         self._counter = make_counter(choose_vocabulary(map(analyse, singles), max_features), analyse)
         counts = self._counter.transform(singles)
         self._idf = TfidfTransformer(sublinear_tf=True).fit(counts) if self._weighting == "tf-idf" else None
-        if self._vectors is not None:
-            self._weight = self._choose_weight(singles, targets)
-        self._model.fit(self._make_features(counts, singles), targets)
+        bags = self._weigh_bags(counts)
+        vectors = None if self._vectors is None else self._vectors.average(singles).astype(np.float64)
+        if vectors is not None:
+            self._weight = self._choose_weight(bags, vectors, targets)
+        self._model.fit(self._make_features(bags, vectors), targets)
         return self
 
-    def _choose_weight(self, singles: list[str], targets: Sequence[Any]) -> float:
+    def _choose_weight(self, bags: Matrix, vectors: NDArray[np.float64], targets: Sequence[Any]) -> float:
         """The largest weight of the vectors that answers other texts as well as the best one does, up to chance."""
         num_texts = min(len(targets), _MOST_FOLDED)
         if num_texts < 2 * _FOLDS or isinstance(targets[0], float):
             return _WEIGHTS[0]
         chosen: list[int] = np.random.default_rng(0).permutation(len(targets))[:num_texts].tolist()
         step = 2 if self._is_pair else 1
-        texts = [singles[step * number + part] for number in chosen for part in range(step)]
-        answers, counts = [targets[number] for number in chosen], self._counter.transform(texts)
+        rows = [step * number + part for number in chosen for part in range(step)]
+        answers, some_bags, some_vectors = [targets[number] for number in chosen], bags[rows], vectors[rows]
         shares: dict[float, float] = {}
         for self._weight in _WEIGHTS:
-            features = self._make_features(counts, texts)
-            shares[self._weight] = self._cross_validate(features, answers)
+            shares[self._weight] = self._cross_validate(self._make_features(some_bags, some_vectors), answers)
         best = max(shares.values())
         chance = 0.5 * (best * (1 - best) / num_texts) ** 0.5
         return next(weight for weight in _WEIGHTS if shares[weight] >= best - chance)
@@ -104,13 +106,14 @@ class BagOfWords:
         if not texts:
             return []
         singles = list_singles(texts, self._is_pair)
-        return self._model.predict(self._make_features(self._counter.transform(singles), singles))
+        vectors = None if self._vectors is None else self._vectors.average(singles).astype(np.float64)
+        return self._model.predict(self._make_features(self._weigh_bags(self._counter.transform(singles)), vectors))
 
-    def _make_features(self, counts: Matrix, texts: list[str]) -> Matrix:
-        bags = counts.astype(np.float64) if self._idf is None else self._idf.transform(counts)
-        features = [bags]
-        if self._vectors is not None:
-            features.append(self._weight * self._vectors.average(texts).astype(np.float64))
+    def _weigh_bags(self, counts: Matrix) -> Matrix:
+        return counts.astype(np.float64) if self._idf is None else self._idf.transform(counts)
+
+    def _make_features(self, bags: Matrix, vectors: NDArray[np.float64] | None) -> Matrix:
+        features = [bags] if vectors is None else [bags, self._weight * vectors]
         if self._is_pair:
             features = [combine_pairs(feature[::2], feature[1::2]) for feature in features]
         return features[0] if len(features) == 1 else sparse.hstack(features, format="csr")
