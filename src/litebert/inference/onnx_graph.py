@@ -47,6 +47,7 @@ _IR_VERSION = 9
 _HIDDEN_FROM_ATTENTION = -1e30
 _LARGEST = 2_000_000_000  # bytes that a protobuf message may have, nearly
 _FLOAT, _INT64 = 1, 7  # in ONNX
+_POOLED = ("sequence-classification", "multiple-choice")  # heads that read the first token alone
 
 
 @dataclass
@@ -130,8 +131,8 @@ class _Writer:
 
     # --- the encoder --------------------------------------------------------------------------------------------
 
-    def encode(self, input_ids: str, attention_mask: str, token_type_ids: str) -> str:
-        """Ids → the last hidden states, (batch, tokens, H)."""
+    def encode(self, input_ids: str, attention_mask: str, token_type_ids: str, first_only: bool = False) -> str:
+        """Ids → the last hidden states, (batch, tokens, H); or those of the first tokens alone, (batch, 1, H)."""
         graph, table = self.graph, "encoder.embeddings."
         num_tokens = graph.add("Shape", input_ids, start=1)
         positions = graph.tensor(f"{table}positions", self.weights[f"{table}positions.weight"])
@@ -145,24 +146,35 @@ class _Writer:
         is_hidden = graph.add("Sub", graph.number(1.0), graph.add("Cast", attention_mask, to=_FLOAT))
         bias = graph.add("Mul", is_hidden, graph.number(_HIDDEN_FROM_ATTENTION))
         bias = graph.add("Unsqueeze", bias, graph.integers(1, 2))  # (batch, 1, 1, tokens)
-        for attention, feed_forward in self.plan:
-            hidden = self.attend(f"encoder.attention.{attention}", hidden, bias)
+        for number, (attention, feed_forward) in enumerate(self.plan, start=1):
+            is_short = first_only and number == len(self.plan)
+            hidden = self.attend(f"encoder.attention.{attention}", hidden, bias, is_short)
             hidden = self.feed_forward(f"encoder.feed_forward.{feed_forward}", hidden)
         return hidden
 
     def words(self) -> str:
         return self.graph.tensor("encoder.embeddings.words", self.weights["encoder.embeddings.words.weight"])
 
-    def attend(self, name: str, hidden: str, bias: str) -> str:
-        """Self-attention; queries are divided by the root of the head's size beforehand, in their weights."""
+    def attend(self, name: str, hidden: str, bias: str, first_only: bool) -> str:
+        """Self-attention; queries are divided by the root of the head's size beforehand, in their weights.
+
+        With `first_only` the first tokens alone make queries; all make keys and values.
+        """
         graph, heads, size = self.graph, self.config.num_heads, self.config.attention_size
         scales = np.concatenate([np.full(size, (size // heads) ** -0.5), np.ones(2 * size)]).astype(np.float32)
         weight = graph.tensor(f"{name}.qkv.weight", (self.weights[f"{name}.qkv.weight"] * scales[:, None]).T)
-        together = graph.add("MatMul", hidden, weight)
-        together = graph.add(
-            "Add", together, graph.tensor(f"{name}.qkv.bias", self.weights[f"{name}.qkv.bias"] * scales)
-        )
-        split = graph.add("Split", together, values=3, num_outputs=3, axis=-1)
+        added = graph.tensor(f"{name}.qkv.bias", self.weights[f"{name}.qkv.bias"] * scales)
+        asking = hidden
+        if first_only:
+            asking = graph.add("Slice", hidden, graph.integers(0), graph.integers(1), graph.integers(1))
+            split = []
+            for part, states in enumerate((asking, hidden, hidden)):
+                limits = graph.integers(part * size), graph.integers((part + 1) * size)
+                product = graph.add("MatMul", states, graph.add("Slice", weight, *limits, graph.integers(1)))
+                split.append(graph.add("Add", product, graph.add("Slice", added, *limits)))
+        else:
+            together = graph.add("Add", graph.add("MatMul", hidden, weight), added)
+            split = graph.add("Split", together, values=3, num_outputs=3, axis=-1)
         parts = [graph.add("Reshape", part, graph.integers(0, 0, heads, size // heads)) for part in split]
         query = graph.add("Transpose", parts[0], perm=[0, 2, 1, 3])  # (batch, heads, tokens, size)
         key = graph.add("Transpose", parts[1], perm=[0, 2, 3, 1])
@@ -171,7 +183,7 @@ class _Writer:
         attended = graph.add("MatMul", graph.add("Softmax", scores, axis=-1), value)
         attended = graph.add("Transpose", attended, perm=[0, 2, 1, 3])
         attended = self.linear(f"{name}.output", graph.add("Reshape", attended, graph.integers(0, 0, size)))
-        return self.norm(f"{name}.norm", graph.add("Add", hidden, attended))
+        return self.norm(f"{name}.norm", graph.add("Add", asking, attended))
 
     def feed_forward(self, name: str, hidden: str) -> str:
         wide = self.activate(self.config.activation, self.linear(f"{name}.up", hidden))
@@ -249,7 +261,7 @@ class _Writer:
         if head == "multiple-choice":  # (batch, options, tokens) → (batch · options, tokens)
             shape = graph.add("Concat", graph.integers(-1), graph.add("Shape", _INPUTS[0], start=2), axis=0)
             inputs = tuple(graph.add("Reshape", name, shape) for name in _INPUTS)
-        hidden = self.encode(*inputs)
+        hidden = self.encode(*inputs, first_only=head in _POOLED)
         match head:
             case "none":
                 return hidden, self.pool(hidden)
