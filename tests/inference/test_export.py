@@ -136,7 +136,7 @@ def test_a_file_with_other_outputs_is_not_written(tmp_path: Path, monkeypatch: p
 def test_what_cannot_be_exported(tmp_path: Path, small_encoder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(LitebertError, match="nowhere"):
         litebert.export(tmp_path / "nowhere", tmp_path / "out")
-    monkeypatch.setattr(onnx_graph, "_LARGEST", 10)
+    monkeypatch.setattr(onnx_graph, "LARGEST", 10)
     with pytest.raises(RequestError, match="at most 2 GB"):
         litebert.export(small_encoder, tmp_path / "out")
     monkeypatch.setitem(sys.modules, "onnx", None)

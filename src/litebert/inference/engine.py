@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from litebert.config import Head
-from litebert.inference.onnx_graph import OUTPUTS, build_onnx, list_inputs
+from litebert.inference.onnx_graph import LARGEST, OUTPUTS, build_onnx, list_inputs
 from litebert.model.hf.checkpoint import fit_tensors, read_folder
 from litebert.runtime import num_cores
 from litebert.tasks.outputs import TorchRunner
@@ -39,7 +39,8 @@ class Engine:
         self.folder, self.config, self.head = folder, stored.config, stored.head
         self._weights, fresh = fit_tensors(stored, self.config, self.head)
         self._sessions: dict[tuple[Head, int | None], Any] = {}
-        self._uses_torch = bool(fresh) or not _has_onnx() or _has_gpu()  # what is drawn afresh, torch draws
+        # What a folder lacks, torch draws afresh; and a graph has its limit.
+        self._uses_torch = bool(fresh) or self.num_bytes > LARGEST or not _has_onnx() or _has_gpu()
 
     @property
     def num_bytes(self) -> int:
@@ -106,14 +107,19 @@ def _has_gpu() -> bool:
     return torch.cuda.is_available()
 
 
+def _choose_threads() -> int:
+    """As many as there are cores, or as the environment says, which torch follows too."""
+    wanted = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    return int(wanted) if wanted.isdecimal() and int(wanted) else num_cores()
+
+
 def _open_session(content: bytes) -> Any:
     import onnxruntime  # type: ignore[import-untyped]
 
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = int(os.environ.get("OMP_NUM_THREADS") or num_cores())
+    options.intra_op_num_threads = _choose_threads()
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
-    options.add_session_config_entry(
-        "session.intra_op.allow_spinning", "0"
-    )  # a waiting thread leaves its core to others
+    # Who waits leaves the core to others.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])

@@ -18,7 +18,7 @@ from litebert.errors import RequestError
 from litebert.model.head_kinds import BEAM_SIZE
 from litebert.model.sharing import layer_plan
 
-__all__ = ["OUTPUTS", "build_onnx", "list_inputs"]
+__all__ = ["LARGEST", "OUTPUTS", "build_onnx", "list_inputs"]
 
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 Shape = tuple[str, ...]
@@ -45,7 +45,7 @@ OUTPUTS: dict[str, dict[str, Shape]] = {
 _OPSET = 20
 _IR_VERSION = 9
 _HIDDEN_FROM_ATTENTION = -1e30
-_LARGEST = 2_000_000_000  # bytes that a protobuf message may have, nearly
+LARGEST = 2_000_000_000  # bytes that a protobuf message may have, nearly
 _FLOAT, _INT64 = 1, 7  # in ONNX
 _POOLED = ("sequence-classification", "multiple-choice")  # heads that read the first token alone
 
@@ -292,7 +292,7 @@ def build_onnx(config: ModelConfig, head: Head, weights: Mapping[str, NDArray[An
     """
     helper = _import_onnx().helper
     num_bytes = sum(array.nbytes for array in weights.values())
-    if num_bytes > _LARGEST:
+    if num_bytes > LARGEST:
         raise RequestError(f"the weights have {num_bytes:,} bytes; one ONNX file holds at most 2 GB")
     writer = _Writer(config, weights, depth)
     graph = writer.graph
