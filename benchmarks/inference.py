@@ -3,7 +3,7 @@
 All run in one process in rounds that take turns, on the same real sentences, and their vectors are compared first.
 Then one short text alone, and the way from a cold start to a first vector, each time in a fresh process.
 
-    python benchmarks/inference.py --sentences text/enwik8_articles.jsonl.gz --rated glue/STS-B
+    python benchmarks/inference.py --sentences reviews.jsonl.gz --rated glue/STS-B
     python benchmarks/inference.py --model my-encoder --count 256 --rounds 7
 """
 
