@@ -142,6 +142,19 @@ def test_columns_by_number_and_regardless_of_case(tmp_path: Path) -> None:
     assert "line 2, has the keys 'TEXT' and 'tExt', and 'text' may mean each" in fault(tmp_path / "t.jsonl", ["text"])
 
 
+def test_a_file_is_closed_although_its_error_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("text,label\na,b\n")
+    reader = RecordReader(tmp_path / "t.csv")
+    with pytest.raises(LitebertError) as kept:
+        list(reader.records(["nothing"]))
+    assert reader._reading is not None
+    assert reader._reading.gi_frame is None, kept
+    some = RecordReader(tmp_path / "t.csv")
+    assert list(some)
+    assert some._reading is not None
+    assert some._reading.gi_frame is None
+
+
 def test_columns_of_parquet(tmp_path: Path) -> None:
     (tmp_path / "t.parquet").write_bytes(write_parquet([{"Text": "a", "n": "1"}]))
     assert read(tmp_path / "t.parquet", ["text", "2"]) == [{"text": "a", "2": "1"}]

@@ -12,7 +12,7 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NoReturn, TypeVar
 
@@ -137,6 +137,7 @@ class RecordReader:
         """The names of a table's columns, once they have been read."""
         self.num_skipped = self.num_given = self.bytes_read = 0
         self._put_back: Iterator[bytes] | None = None
+        self._reading: Generator[bytes, None, None] | None = None
 
     # --- what is bad -----------------------------------------------------------------------------------------------
 
@@ -191,7 +192,15 @@ class RecordReader:
         and upper or lower case does not matter unless it has to. Objects of JSON keep their other keys, and lack what
         they lack. With `bare`, a JSON value that is no object is taken as an object that has it under this name.
         """
-        return self.guard(self._records(columns, some, bare))
+        return self.guard(self._closing(self._records(columns, some, bare)))
+
+    def _closing(self, records: Iterator[Record]) -> Iterator[Record]:
+        """The records; the file is closed after the last one, and after an error that somebody may keep."""
+        try:
+            yield from records
+        finally:
+            if self._reading is not None:
+                self._reading.close()
 
     def _records(self, columns: Sequence[str] | None, some: bool, bare: str | None) -> Iterator[Record]:
         if self.memory is not None:
@@ -246,7 +255,8 @@ class RecordReader:
         if self._put_back is not None:
             blocks, self._put_back = self._put_back, None
             return blocks
-        return cut_between_characters(self._refuse_mark(self._read_blocks()))
+        self._reading = self._read_blocks()
+        return cut_between_characters(self._refuse_mark(self._reading))
 
     def guard(self, items: Iterator[ItemT]) -> Iterator[ItemT]:
         """Say what is wrong with a file; one that is damaged can be read in part, if any part of it can."""
@@ -282,7 +292,7 @@ class RecordReader:
             raise RequestError(f"{self.name} has no suffix that tells its format: {advice}")
         return self.format, self.blocks()
 
-    def _read_blocks(self) -> Iterator[bytes]:
+    def _read_blocks(self) -> Generator[bytes, None, None]:
         with self._open() as file:
             # What is typed comes line by line: a stream is not asked for more than it has.
             read = getattr(file, "read1", file.read)
