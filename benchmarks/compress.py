@@ -199,8 +199,10 @@ def main() -> None:
     about = (
         f"Speed: {options.count} sentences of {Path(options.sentences).name}, {options.rounds} rounds that take turns "
         "in one process; the ratio of medians, and of single rounds. Pearson: correlation of cosines with what people "
-        f"say, without labels. SST-2: a logistic regression on frozen vectors of {LABELLED:,} sentences."
+        "say, without labels."
     )
+    if options.sst2 is not None:
+        about += f" SST-2: a logistic regression on frozen vectors of {LABELLED:,} sentences."
     data = {"machine": machine(), "results": [asdict(one) for one in measured], "ratios": ratios}
     path = record(f"compress-{name}", f"Compressing {name}", f"{table}\n\n{about}", data)
     page = write_compression(RESULTS / f"{path.stem}.html", f"Compressing {name}", measured, about)

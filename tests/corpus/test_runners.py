@@ -4,6 +4,8 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +24,24 @@ def test_results_come_in_order(num_workers: int, count: int) -> None:
     with open_runner(num_workers, None) as runner:
         found = list(runner.map_in_order(runner_jobs.add_slowly_when_even, 100, range(count)))
     assert found == [100 + number for number in range(count)]
+
+
+def test_a_ctrl_c_that_another_thread_takes_waits_until_a_worker_has_started() -> None:
+    release = threading.Event()
+    other = threading.Thread(target=release.wait)
+    other.start()
+    has_started = False
+    try:
+        with pytest.raises(KeyboardInterrupt), runners._blocking_interrupts():
+            assert other.ident is not None
+            signal.pthread_kill(other.ident, signal.SIGINT)
+            time.sleep(0.05)  # Python acts on it in here, if anywhere
+            has_started = True
+    finally:
+        release.set()
+        other.join()
+    assert has_started
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_only_so_many_items_are_under_way() -> None:

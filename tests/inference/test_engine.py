@@ -77,7 +77,7 @@ def test_vectors_of_every_head_are_the_same_on_both(
     mask = np.array([[1, 1, 1, 1, 0, 0], [1, 1, 1, 1, 1, 1]])
     inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": 0 * ids}
     quick = Engine(tmp_path / "model")
-    monkeypatch.setattr(engine, "_has_onnx", lambda: False)
+    monkeypatch.setattr(engine, "has_onnx", lambda: False)
     slow = Engine(tmp_path / "model")
     for depth in (None, 2):
         np.testing.assert_allclose(quick.embed(inputs, depth), slow.embed(inputs, depth), atol=1e-5)

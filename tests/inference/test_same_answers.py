@@ -66,7 +66,7 @@ def test_torch_and_onnxruntime_answer_alike(name: str, trained: Trained, monkeyp
     need("onnxruntime")
     examples = make_examples(name, 12, seed=9)
     quick = load(trained(name))
-    monkeypatch.setattr(engine, "_has_onnx", lambda: False)
+    monkeypatch.setattr(engine, "has_onnx", lambda: False)
     plain_torch = load(trained(name))
     (found, _), (expected, _) = quick.run(examples), plain_torch.run(examples)
     assert "model" not in vars(quick.members[0].engine), "torch answered"

@@ -75,10 +75,18 @@ def _blocking_interrupts() -> Iterator[None]:
     # The first process that Python starts brings a tracker with it, and starting that one would unblock the signal.
     resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    # A library's thread may take the signal instead, and Python would then act on it here: that has to wait as well.
+    waiting: list[int] = []
+    is_main = threading.current_thread() is threading.main_thread()
+    handler = signal.signal(signal.SIGINT, lambda number, _: waiting.append(number)) if is_main else None
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if handler is not None:
+            signal.signal(signal.SIGINT, handler)
+        if waiting:
+            signal.raise_signal(signal.SIGINT)
 
 
 def _connect(client_type: Any, scheduler: str) -> Any:

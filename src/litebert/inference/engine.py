@@ -24,7 +24,7 @@ from litebert.tasks.outputs import TorchRunner
 if TYPE_CHECKING:
     from litebert.model.model import Model
 
-__all__ = ["Engine"]
+__all__ = ["Engine", "has_onnx", "open_session"]
 
 Array = NDArray[Any]
 VECTORS: Head = "sentence-embedding"
@@ -40,7 +40,7 @@ class Engine:
         self._weights, fresh = fit_tensors(stored, self.config, self.head)
         self._sessions: dict[tuple[Head, int | None], Any] = {}
         # What a folder lacks, torch draws afresh; and a graph has its limit.
-        self._uses_torch = bool(fresh) or self.num_bytes > LARGEST or not _has_onnx() or _has_gpu()
+        self._uses_torch = bool(fresh) or self.num_bytes > LARGEST or not has_onnx() or _has_gpu()
 
     @property
     def num_bytes(self) -> int:
@@ -90,12 +90,13 @@ class Engine:
         session = self._sessions.get((head, depth))
         if session is None:
             content = build_onnx(self.config, head, self._weights, depth).SerializeToString()
-            session = self._sessions[head, depth] = _open_session(content)
+            session = self._sessions[head, depth] = open_session(content)
         given = {name: inputs[name].astype(np.int64, copy=False) for name in list_inputs(head)}
         return dict(zip(names, session.run(names, given), strict=True))
 
 
-def _has_onnx() -> bool:
+def has_onnx() -> bool:
+    """Whether graphs can be made and run here."""
     return find_spec("onnx") is not None and find_spec("onnxruntime") is not None
 
 
@@ -113,7 +114,8 @@ def _choose_threads() -> int:
     return int(wanted) if wanted.isdecimal() and int(wanted) else num_cores()
 
 
-def _open_session(content: bytes) -> Any:
+def open_session(content: bytes) -> Any:
+    """An ONNX file, ready to run on this machine's cores."""
     import onnxruntime  # type: ignore[import-untyped]
 
     options = onnxruntime.SessionOptions()

@@ -7,15 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from litebert.errors import LitebertError
 from litebert.folders import replace_folder
+from litebert.inference.engine import has_onnx, open_session
 from litebert.inference.load import Member
 from litebert.inference.onnx_graph import OUTPUTS, build_onnx, list_inputs
 from litebert.model.hf.folder_config import render_config
 from litebert.model.model import Model, to_arrays
+from litebert.tasks.outputs import TorchRunner
 
 __all__ = ["ONNX_FILE", "ExportResult", "check_onnx", "export_onnx"]
 
@@ -65,9 +66,7 @@ def export_onnx(member: Member, folder: Path, depth: int | None = None) -> Expor
 
 def check_onnx(model: Model, content: bytes, depth: int | None = None) -> float | None:
     """The largest difference between outputs of the file and of the model, on random ids with padding."""
-    try:
-        import onnxruntime  # type: ignore[import-untyped]
-    except ModuleNotFoundError:
+    if not has_onnx():
         return None
     config, generator = model.config, np.random.default_rng(0)
     shape = (3, 2, 11) if model.head == "multiple-choice" else (3, 11)
@@ -81,17 +80,9 @@ def check_onnx(model: Model, content: bytes, depth: int | None = None) -> float 
         "answer_mask": mask,
     }
     inputs = {name: inputs[name] for name in list_inputs(model.head)}
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads, options.log_severity_level = 1, 3
-    session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     names = list(OUTPUTS[model.head])
-    found = dict(zip(names, session.run(names, inputs), strict=True))
-    with torch.inference_mode():
-        tensors = {
-            name: torch.from_numpy(values).to(next(model.parameters()).device) for name, values in inputs.items()
-        }
-        output = model.eval()(**tensors, depth=depth)
-    expected = output.arrays()
+    found = dict(zip(names, open_session(content).run(names, inputs), strict=True))
+    expected = TorchRunner(model).run(inputs, depth)
     return max(float(np.abs(_of_spans(found, name) - _of_spans(expected, name)).max()) for name in names)
 
 

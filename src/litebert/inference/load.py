@@ -24,6 +24,7 @@ from litebert.inference.engine import Engine
 from litebert.presets import PRESETS
 from litebert.tasks.features import Features, assemble, encode_texts, part_by_length
 from litebert.tasks.kinds import KINDS, kind_of
+from litebert.tasks.kinds.kind import probabilities
 from litebert.tasks.metrics import Evaluation, evaluate_outputs
 from litebert.tasks.outputs import run_saved
 from litebert.tasks.readers.sources import columns_of
@@ -348,8 +349,7 @@ class Pipeline:
             raise RequestError(f"the text has no {self.tokenizer.mask_token}")
         outputs = self.members[0].engine.run(vars(encoded))
         logits = outputs["prediction_logits" if self.head == "pretraining" else "logits"][0, positions]
-        shares = np.exp(logits - logits.max(axis=-1, keepdims=True))
-        shares /= shares.sum(axis=-1, keepdims=True)
+        shares = probabilities(logits)
         best = np.argsort(-shares, axis=-1, kind="stable")[:, :top]
         return [
             [TokenGuess(self.tokenizer.piece(int(token)), float(row[token])) for token in tokens]

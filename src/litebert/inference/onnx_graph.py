@@ -94,17 +94,21 @@ class _Writer:
     """Writes the parts of a model into a graph, in the order of `model.layers`, `encoder` and `heads`."""
 
     def __init__(self, config: ModelConfig, weights: Mapping[str, NDArray[Any]], depth: int | None) -> None:
-        self.config, self.weights = config, weights
+        self.config, self.weights = config, {**weights, **_scale_queries(config, weights)}
         self.plan = layer_plan(config, depth)
         self.graph = _Graph()
 
     # --- parts that many use ------------------------------------------------------------------------------------
 
-    def linear(self, name: str, states: str) -> str:
-        """A linear map; its weight is stored as the graph multiplies with it."""
+    def linear(self, name: str, states: str, outputs: range | None = None) -> str:
+        """A linear map, or some of its outputs; its weight is stored as the graph multiplies with it."""
         graph = self.graph
         weight = graph.tensor(f"{name}.weight", self.weights[f"{name}.weight"].T)
         bias = graph.tensor(f"{name}.bias", self.weights[f"{name}.bias"])
+        if outputs is not None:
+            limits = graph.integers(outputs.start), graph.integers(outputs.stop)
+            weight = graph.add("Slice", weight, *limits, graph.integers(1))
+            bias = graph.add("Slice", bias, *limits)
         return str(graph.add("Add", graph.add("MatMul", states, weight), bias))
 
     def norm(self, name: str, states: str) -> str:
@@ -156,25 +160,20 @@ class _Writer:
         return self.graph.tensor("encoder.embeddings.words", self.weights["encoder.embeddings.words.weight"])
 
     def attend(self, name: str, hidden: str, bias: str, first_only: bool) -> str:
-        """Self-attention; queries are divided by the root of the head's size beforehand, in their weights.
+        """Self-attention.
 
         With `first_only` the first tokens alone make queries; all make keys and values.
         """
         graph, heads, size = self.graph, self.config.num_heads, self.config.attention_size
-        scales = np.concatenate([np.full(size, (size // heads) ** -0.5), np.ones(2 * size)]).astype(np.float32)
-        weight = graph.tensor(f"{name}.qkv.weight", (self.weights[f"{name}.qkv.weight"] * scales[:, None]).T)
-        added = graph.tensor(f"{name}.qkv.bias", self.weights[f"{name}.qkv.bias"] * scales)
         asking = hidden
         if first_only:
             asking = graph.add("Slice", hidden, graph.integers(0), graph.integers(1), graph.integers(1))
-            split = []
-            for part, states in enumerate((asking, hidden, hidden)):
-                limits = graph.integers(part * size), graph.integers((part + 1) * size)
-                product = graph.add("MatMul", states, graph.add("Slice", weight, *limits, graph.integers(1)))
-                split.append(graph.add("Add", product, graph.add("Slice", added, *limits)))
+            split = [
+                self.linear(f"{name}.qkv", states, range(part * size, (part + 1) * size))
+                for part, states in enumerate((asking, hidden, hidden))
+            ]
         else:
-            together = graph.add("Add", graph.add("MatMul", hidden, weight), added)
-            split = graph.add("Split", together, values=3, num_outputs=3, axis=-1)
+            split = graph.add("Split", self.linear(f"{name}.qkv", hidden), values=3, num_outputs=3, axis=-1)
         parts = [graph.add("Reshape", part, graph.integers(0, 0, heads, size // heads)) for part in split]
         query = graph.add("Transpose", parts[0], perm=[0, 2, 1, 3])  # (batch, heads, tokens, size)
         key = graph.add("Transpose", parts[1], perm=[0, 2, 3, 1])
@@ -283,6 +282,14 @@ class _Writer:
                 return tuple(graph.add("Squeeze", one, graph.integers(-1)) for one in (start, end))
             case _:
                 return self.find_answers(hidden, "answer_mask")
+
+
+def _scale_queries(config: ModelConfig, weights: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Maps to queries, keys and values whose queries are already divided by the root of the head's size."""
+    size = config.attention_size
+    scales = np.ones(3 * size, np.float32)
+    scales[:size] = (size // config.num_heads) ** -0.5
+    return {name: (array.T * scales).T for name, array in weights.items() if ".qkv." in name}
 
 
 def build_onnx(config: ModelConfig, head: Head, weights: Mapping[str, NDArray[Any]], depth: int | None = None) -> Any:

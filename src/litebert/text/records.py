@@ -192,15 +192,7 @@ class RecordReader:
         and upper or lower case does not matter unless it has to. Objects of JSON keep their other keys, and lack what
         they lack. With `bare`, a JSON value that is no object is taken as an object that has it under this name.
         """
-        return self.guard(self._closing(self._records(columns, some, bare)))
-
-    def _closing(self, records: Iterator[Record]) -> Iterator[Record]:
-        """The records; the file is closed after the last one, and after an error that somebody may keep."""
-        try:
-            yield from records
-        finally:
-            if self._reading is not None:
-                self._reading.close()
+        return self.guard(self._records(columns, some, bare))
 
     def _records(self, columns: Sequence[str] | None, some: bool, bare: str | None) -> Iterator[Record]:
         if self.memory is not None:
@@ -274,6 +266,9 @@ class RecordReader:
         except OSError as error:
             reason = error.strerror or error
             raise DataError(f"{self.name} cannot be read ({reason}): check its name and that it is readable") from None
+        finally:  # also where somebody keeps the error, and with it all that was being read
+            if self._reading is not None:
+                self._reading.close()
 
     def sniff(self) -> str | None:
         """Say which format a file or stream is in, if it is plainly one; what was looked at is still to be read."""
