@@ -101,7 +101,7 @@ class Turns:
 
 
 def name_contestants(
-    script: str, names: list[str], corpus: Path, folder: Path, minutes: Callable[[str], float]
+    script: str, names: list[str], corpus: Path | str, folder: Path, minutes: Callable[[str], float]
 ) -> dict[str, list[str]]:
     """The commands by which a script calls itself, once for each contestant, with a folder for each."""
     commands = {}
