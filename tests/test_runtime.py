@@ -18,7 +18,7 @@ def cache_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_no_child_where_amx_is_not_advertised(monkeypatch: pytest.MonkeyPatch) -> None:
     runtime.probe_matrix_instructions.cache_clear()
-    monkeypatch.setattr(runtime, "_advertises", lambda *_: False)
+    monkeypatch.setattr(runtime, "advertises", lambda *_: False)
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("a child was started"))
     assert runtime.probe_matrix_instructions()
     runtime.probe_matrix_instructions.cache_clear()
@@ -29,7 +29,7 @@ def test_a_child_that_dies_of_an_instruction_decides(
     program: str, survives: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runtime.probe_matrix_instructions.cache_clear()
-    monkeypatch.setattr(runtime, "_advertises", lambda *_: True)
+    monkeypatch.setattr(runtime, "advertises", lambda *_: True)
     monkeypatch.setattr(runtime, "_PROBE", program)
     monkeypatch.delenv("ONEDNN_MAX_CPU_ISA", raising=False)
     runtime.prepare_process()
@@ -43,7 +43,7 @@ def test_a_child_that_dies_of_an_instruction_decides(
 def test_half_precision_is_chosen_only_where_it_is_faster(
     program: str, pays: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runtime, "_advertises", lambda *_: True)
+    monkeypatch.setattr(runtime, "advertises", lambda *_: True)
     monkeypatch.setattr(runtime, "probe_matrix_instructions", lambda: True)
     monkeypatch.setattr(runtime, "_SPEED_PROBE", program)
     runtime.probe_bfloat16.cache_clear()
@@ -57,7 +57,7 @@ def test_a_probe_runs_once_for_all_processes(cache_file: Path, tmp_path: Path, m
     program = f"open({str(log)!r}, 'a').write('x'); print('said')"
 
     def run(program: str = program) -> str | None:
-        return runtime._run_in_child(program, dict(os.environ))
+        return runtime.run_in_child(program, dict(os.environ))
 
     assert [run(), run(), run("1 / 0"), run("1 / 0"), run()] == ["said", "said", None, None, "said"]
     assert log.read_text() == "x"
@@ -75,8 +75,8 @@ def test_a_probe_runs_once_for_all_processes(cache_file: Path, tmp_path: Path, m
 
 def test_a_probe_runs_where_nothing_can_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null")
-    assert runtime._run_in_child("print(1)", dict(os.environ)) == "1"
+    assert runtime.run_in_child("print(1)", dict(os.environ)) == "1"
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # nobody knows where that is
-    assert runtime._run_in_child("print(1)", dict(os.environ)) == "1"
+    assert runtime.run_in_child("print(1)", dict(os.environ)) == "1"
     assert not Path("~").exists()

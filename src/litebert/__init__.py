@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from litebert.api import evaluate as evaluate
     from litebert.api import export as export
     from litebert.api import finetune as finetune
+    from litebert.api import optimize as optimize
     from litebert.api import prepare as prepare
     from litebert.api import pretrain as pretrain
     from litebert.batch import Batch as Batch
@@ -51,6 +52,7 @@ __all__ = [
     "export",
     "finetune",
     "load",
+    "optimize",
     "prepare",
     "pretrain",
     "train_tokenizer",
@@ -74,6 +76,7 @@ _HOMES = {
     "distill": "litebert.api",
     "evaluate": "litebert.api",
     "export": "litebert.api",
+    "optimize": "litebert.api",
     "finetune": "litebert.api",
     "load": "litebert.inference.load",
     "prepare": "litebert.api",

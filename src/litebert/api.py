@@ -13,6 +13,7 @@ make.
 
 import inspect
 import os
+import shutil
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -32,11 +33,15 @@ from litebert.distillation.settings import (
     resume_distillation,
 )
 from litebert.errors import LitebertError, RequestError
-from litebert.folders import MANIFEST, read_text, remove_folder
+from litebert.folders import MANIFEST, locate_model, read_text, remove_folder, replace_folder
 from litebert.hub import DEFAULT_ENCODER
 from litebert.inference.export import ExportResult, export_onnx
 from litebert.inference.lines import read_lines
 from litebert.inference.load import Pipeline, load
+from litebert.inference.optimization import OPTIMIZED_FILE, write_optimization
+from litebert.inference.optimize import OptimizeResult, Variant
+from litebert.inference.optimize import optimize as find_fastest
+from litebert.model.head_kinds import EXIT_HEADS
 from litebert.presets import PRESETS
 from litebert.pretraining.job import pretrain as run_pretraining
 from litebert.pretraining.settings import PRETRAIN_OPTIONS, choose_pretraining, resume_pretraining
@@ -45,7 +50,7 @@ from litebert.runtime import num_cores
 from litebert.tasks.config import choose_length, configure, measure_volume
 from litebert.tasks.finetune import balance_classes, open_encoder
 from litebert.tasks.finetune import finetune as run_finetuning
-from litebert.tasks.kinds import KINDS
+from litebert.tasks.kinds import KINDS, kind_of
 from litebert.tasks.metrics import Evaluation
 from litebert.tasks.readers.sources import (
     OFFICIAL,
@@ -60,7 +65,7 @@ from litebert.tasks.readers.sources import (
     stem_of,
 )
 from litebert.tasks.readers.tables import list_columns
-from litebert.tasks.saved import TASK_FILE
+from litebert.tasks.saved import TASK_FILE, SavedTask
 from litebert.tasks.task import Columns, Dataset, Example, Task, TextExample, hash_examples
 from litebert.text.formats import format_of
 from litebert.text.records import RecordSource
@@ -79,6 +84,7 @@ __all__ = [
     "export",
     "finetune",
     "open_fuel",
+    "optimize",
     "prepare",
     "pretrain",
     "read_data",
@@ -296,6 +302,60 @@ def export(model: PathLike, out: PathLike = "exported", *, depth: int | None = N
     return export_onnx(pipeline.members[0], Path(out), depth)
 
 
+def optimize(
+    model: PathLike,
+    data: PathLike | Sequence[Example],
+    *,
+    max_drop: float = 0.5,
+    out: PathLike | None = None,
+    exits: bool = True,
+    split: str = "dev",
+    skip_bad: bool = False,
+    format: str | None = None,
+    header: bool = True,
+    on_variant: Callable[[Variant], None] = lambda variant: None,
+) -> OptimizeResult:
+    """Find out how fast a model may run before it loses more than `max_drop` points on examples with labels.
+
+    What was found goes into `optimized.json` beside the weights, or into a copy of the model at `out`; `load` follows
+    it. An encoder that was not fine-tuned is measured on pairs of texts with scores, by the cosines of their vectors.
+    """
+    pipeline = load(os.fspath(model), optimized=False)
+    if isinstance(data, str | os.PathLike):
+        how = {"skip_bad": skip_bad, "format": format, "header": header}
+        pipeline, data = _read_measured(pipeline, Path(data), split, how)
+    folder = pipeline.members[0].folder
+    if out is None and not Path(locate_model(os.fspath(model))).is_dir():
+        raise RequestError(f"{model} is not a folder of yours: name one for the optimized copy with --out")
+    if out is not None and Path(out).exists():
+        raise RequestError(f"{out} is there already: name a new folder")
+    found = find_fastest(pipeline, data, max_drop, exits=exits, on_variant=on_variant)
+    if out is not None:
+        with replace_folder(Path(out)) as staging:
+            others = shutil.ignore_patterns(MANIFEST, OPTIMIZED_FILE)
+            shutil.copytree(folder, staging, dirs_exist_ok=True, ignore=others)
+        folder = Path(out)
+    write_optimization(folder, found.optimization)
+    return found
+
+
+def _read_measured(
+    pipeline: Pipeline, data: Path, split: str, how: dict[str, Any]
+) -> tuple[Pipeline, Sequence[Example]]:
+    """Examples to measure a model by; and the model with the task that they are of."""
+    member = pipeline.members[0]
+    if member.saved is None and pipeline.head == "sentence-embedding":
+        rated = read_rated(data)
+        task = Task(name="similarity", kind="similarity", metrics=("pearson", "spearman"), is_pair=True)
+        saved = SavedTask(task=task, max_length=member.max_length)
+        pairs = zip(rated.first, rated.second, rated.scores, strict=True)
+        examples = [TextExample(str(number), *one) for number, one in enumerate(pairs)]
+        return replace(pipeline, members=(replace(member, saved=saved),)), examples
+    if member.saved is None and pipeline.head == "sequence-classification":
+        pipeline = pipeline.as_classifier(is_pair=data.is_file() and "pair" in list_columns(data))
+    return pipeline, read_task_examples(pipeline.task, data, split, **how).examples
+
+
 def _is_corpus(text: PathLike | Sequence[PathLike]) -> bool:
     return isinstance(text, str | os.PathLike) and (Path(text) / MANIFEST).is_file()
 
@@ -453,6 +513,7 @@ def finetune(
     seed: int = 0,
     patience: int | None = None,
     frozen: bool = False,
+    elastic: bool = False,
     scratch: bool = False,
     plain_head: bool = False,
     balanced: bool = False,
@@ -472,6 +533,7 @@ def finetune(
 
     `columns` and the other ways to say what to read are those of `read_data`: text, pair, label, options, id, dev,
     test, data, kind, format, header, metric, skip_bad. `balanced` makes every class count the same, however rare it is.
+    `elastic` teaches the model to answer after every pass, so that `optimize` can let certain answers leave early.
 
     `teacher` is a larger model that was fine-tuned for the same task: what it says about the examples is learnt beside
     their labels, and about texts without labels (a file, `unlabelled`) alone.
@@ -483,6 +545,8 @@ def finetune(
     dataset = read_data(task, **columns)
     if plain_head and not dataset.task.has_unanswerable:
         raise RequestError("--plain-head is for questions that may have no answer, which alone have two heads")
+    if elastic and kind_of(dataset.task).head(dataset.task, plain_head) not in EXIT_HEADS:
+        raise RequestError(f"--elastic is for classes, scores, choices and answers, not for {dataset.task.kind}")
     shape, tokenizer, location = open_encoder(os.fspath(model))
     if unlabelled is not None:
         dataset = _add_unlabelled(dataset, Path(unlabelled), teacher, columns)
@@ -501,6 +565,7 @@ def finetune(
         max_length=max_length,
         seed=seed,
         frozen=frozen,
+        elastic=elastic,
         patience=patience,
         answerability=not plain_head,
         class_weights=balance_classes(dataset.task, train) if balanced else None,

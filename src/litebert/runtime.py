@@ -16,6 +16,8 @@ import sys
 from pathlib import Path
 
 __all__ = [
+    "AMX",
+    "advertises",
     "available_memory",
     "describe_machine",
     "keep_freed_memory",
@@ -23,6 +25,7 @@ __all__ = [
     "prepare_process",
     "probe_bfloat16",
     "probe_matrix_instructions",
+    "run_in_child",
 ]
 
 _PROBE = "import torch; x = torch.ones(64, 64, dtype=torch.bfloat16); (x @ x).sum().item()"
@@ -40,6 +43,8 @@ print(min(seconds(torch.float32) for _ in range(3)) / min(seconds(torch.bfloat16
 _WORTH_IT = 1.3  # autocast converts back and forth, which costs a part of the gain
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _SAFE_ISA = "AVX512_CORE_BF16"
+AMX = ("amx_tile", "amx_bf16", "amx_int8")
+"""Instruction sets that some machines claim and cannot run."""
 
 
 def keep_freed_memory() -> bool:
@@ -78,10 +83,10 @@ def probe_matrix_instructions() -> bool:
 
     Some virtual machines advertise AMX, but executing it kills the process, so a child process tries it.
     """
-    if not _advertises("amx_tile", "amx_bf16", "amx_int8"):
+    if not advertises(*AMX):
         return True  # oneDNN will not pick what the CPU does not claim to have
     environment = {name: value for name, value in os.environ.items() if name != "ONEDNN_MAX_CPU_ISA"}
-    return _run_in_child(_PROBE, environment) is not None
+    return run_in_child(_PROBE, environment) is not None
 
 
 @functools.cache
@@ -90,15 +95,15 @@ def probe_bfloat16() -> bool:
 
     Many CPUs have bf16 only by name: they compute it at a fraction of the speed of fp32, or crash.
     """
-    if not _advertises("avx512_bf16", "amx_bf16"):
+    if not advertises("avx512_bf16", "amx_bf16"):
         return False
     environment = dict(os.environ) if probe_matrix_instructions() else {**os.environ, "ONEDNN_MAX_CPU_ISA": _SAFE_ISA}
     with contextlib.suppress(ValueError):
-        return float(_run_in_child(_SPEED_PROBE, environment) or 0) > _WORTH_IT
+        return float(run_in_child(_SPEED_PROBE, environment) or 0) > _WORTH_IT
     return False
 
 
-def _run_in_child(program: str, environment: dict[str, str]) -> str | None:
+def run_in_child(program: str, environment: dict[str, str] | None = None) -> str | None:
     """What a program prints in a process of its own, or None if it dies.
 
     Importing torch takes that process seconds, so its output is cached until the machine restarts.
@@ -127,16 +132,19 @@ def _run_in_child(program: str, environment: dict[str, str]) -> str | None:
 
 
 def _identify_machine() -> str | None:
-    """A text that changes when the machine restarts, or has another CPU or torch; None where that cannot be seen."""
+    """A text that changes when the machine restarts, or what computes changes; None where that cannot be seen."""
     try:
         start = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
-        torch = importlib.metadata.version("torch")
-    except (OSError, importlib.metadata.PackageNotFoundError):
+    except OSError:
         return None
-    return f"{start.strip()}, {describe_machine()['cpu']}, torch {torch}"
+    parts = [start.strip(), str(describe_machine()["cpu"])]
+    for name in ("torch", "onnxruntime"):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            parts.append(f"{name} {importlib.metadata.version(name)}")
+    return ", ".join(parts)
 
 
-def _advertises(*flags: str) -> bool:
+def advertises(*flags: str) -> bool:
     """Whether the CPU claims to have one of these instruction sets."""
     with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
         return any(flag in line.split() for line in file if line.startswith("flags") for flag in flags)

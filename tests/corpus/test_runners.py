@@ -31,12 +31,18 @@ def test_a_ctrl_c_that_another_thread_takes_waits_until_a_worker_has_started() -
     other = threading.Thread(target=release.wait)
     other.start()
     has_started = False
-    try:
-        with pytest.raises(KeyboardInterrupt), runners._blocking_interrupts():
+
+    def start() -> None:
+        nonlocal has_started
+        with runners._blocking_interrupts():
             assert other.ident is not None
             signal.pthread_kill(other.ident, signal.SIGINT)
             time.sleep(0.05)  # Python acts on it in here, if anywhere
             has_started = True
+
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            start()
     finally:
         release.set()
         other.join()

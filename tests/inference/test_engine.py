@@ -99,9 +99,3 @@ def test_weights_too_large_for_a_graph_are_run_by_torch(tmp_path: Path, monkeypa
     Model(small_config(), "none").save_pretrained(tmp_path / "model")
     monkeypatch.setattr(engine, "LARGEST", 10)
     assert Engine(tmp_path / "model").batch_tokens == 1024
-
-
-@pytest.mark.parametrize(("given", "expected"), [("3", 3), ("4,2", 4), ("", None), ("many", None), ("0", None)])
-def test_threads(given: str, expected: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OMP_NUM_THREADS", given)
-    assert engine._choose_threads() == (expected or engine.num_cores())

@@ -13,8 +13,8 @@ import torch
 import litebert
 from litebert.config import Activation, Head
 from litebert.errors import LitebertError, RequestError
-from litebert.inference import export as exporting
 from litebert.inference import onnx_graph
+from litebert.inference.engine import Engine
 from litebert.inference.export import check_onnx
 from litebert.model.model import Model, to_arrays
 from litebert.presets import PRESETS
@@ -127,7 +127,7 @@ def test_the_example_in_the_docs_runs_without_litebert(tmp_path: Path) -> None:
 
 def test_a_file_with_other_outputs_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = build(Model(litebert.load().model.config, "sentence-embedding"))  # fresh weights
-    monkeypatch.setattr(exporting, "build_onnx", lambda *_: wrong)
+    monkeypatch.setattr(Engine, "build", lambda *_: wrong)
     with pytest.raises(LitebertError, match="other outputs than the model"):
         litebert.export("litebert-en", tmp_path / "out")
     assert not (tmp_path / "out").exists()

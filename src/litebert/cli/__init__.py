@@ -15,6 +15,7 @@ from litebert.cli import export as export
 from litebert.cli import finetune as finetune
 from litebert.cli import inference as inference
 from litebert.cli import models as models
+from litebert.cli import optimize as optimize
 from litebert.cli import pretrain as pretrain
 from litebert.cli import quickstart as quickstart
 from litebert.cli import tokenizer

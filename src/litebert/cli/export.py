@@ -37,7 +37,9 @@ def export(
         about = {"file": str(result.file), "bytes": result.num_bytes, "weight_bytes": result.weight_bytes}
         print_json({**about, "difference": result.difference})
         return
-    checked = "onnxruntime is not installed, so its outputs were not checked"
+    checked = "torch or onnxruntime is not installed, so its outputs were not checked"
+    if result.is_int8:
+        checked = "with whole numbers of 8 bits, as `litebert optimize` measured them"
     if result.difference is not None:
         checked = f"its outputs differ from the model's by at most {result.difference:.1e}"
     sizes = f"{format_bytes(result.num_bytes)}, for weights of {format_bytes(result.weight_bytes)}"

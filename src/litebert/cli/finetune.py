@@ -42,6 +42,9 @@ def finetune(
     frozen: Annotated[
         bool, typer.Option("--frozen", help="Leave the layers as they are; train the pooler and the head.")
     ] = False,
+    elastic: Annotated[
+        bool, typer.Option("--elastic", help="Learn to answer after every pass, for `litebert optimize`.")
+    ] = False,
     scratch: Annotated[
         bool, typer.Option("--scratch", help="Begin with random weights, to see what pretraining is worth.")
     ] = False,
@@ -93,6 +96,7 @@ def finetune(
                 seed=number,
                 patience=patience,
                 frozen=frozen,
+                elastic=elastic,
                 scratch=scratch,
                 plain_head=plain_head,
                 balanced=balanced,

@@ -3,10 +3,14 @@
 Weights are read once, without torch; a graph is made of them when it is first needed, one for each head and depth that
 is asked for. Whoever asks for the model itself gets a torch module, and from then on that module answers: what is done
 to its weights shows.
+
+Where `litebert optimize` has measured what may be done, onnxruntime multiplies whole numbers of 8 bits, and answers
+that are certain leave early. On torch all runs as it is.
 """
 
-import os
-from collections.abc import Mapping
+import copy
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,15 +20,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from litebert.config import Head
-from litebert.inference.onnx_graph import LARGEST, OUTPUTS, build_onnx, list_inputs
+from litebert.inference.early_exit import ExitPolicy, run_with_exits, trace_passes
+from litebert.inference.int8 import choose_int8
+from litebert.inference.onnx_graph import LARGEST, OUTPUTS, build_onnx, build_part, list_inputs, list_int8_maps
+from litebert.inference.optimization import read_optimization
+from litebert.inference.sessions import has_onnx, open_session
+from litebert.model.head_kinds import EXIT_HEADS
 from litebert.model.hf.checkpoint import fit_tensors, read_folder
-from litebert.runtime import num_cores
+from litebert.model.sharing import layer_plan
 from litebert.tasks.outputs import TorchRunner
 
 if TYPE_CHECKING:
     from litebert.model.model import Model
 
-__all__ = ["Engine", "has_onnx", "open_session"]
+__all__ = ["VECTORS", "Engine"]
 
 Array = NDArray[Any]
 VECTORS: Head = "sentence-embedding"
@@ -32,15 +41,52 @@ _BATCH_TOKENS = 512  # 7,600 tokens/s of litebert-en on one core, 6,100 with 2,0
 
 
 class Engine:
-    """The model of a folder, behind one call."""
+    """The model of a folder, behind one call; `optimized` follows what `litebert optimize` found, where it did."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, optimized: bool = True) -> None:
         stored = read_folder(folder)
         self.folder, self.config, self.head = folder, stored.config, stored.head
         self._weights, fresh = fit_tensors(stored, self.config, self.head)
-        self._sessions: dict[tuple[Head, int | None], Any] = {}
+        self._sessions: dict[Any, Any] = {}
+        self._int8: frozenset[str] = frozenset()
+        self.exits: ExitPolicy | None = None
+        self.depth: int | None = None
+        """How many passes make a vector, where nobody asks for another number."""
+        self.exits_seen: Counter[int] = Counter()
+        """After how many passes answers left, where they may leave early."""
         # What a folder lacks, torch draws afresh; and a graph has its limit.
         self._uses_torch = bool(fresh) or self.num_bytes > LARGEST or not has_onnx() or _has_gpu()
+        if optimized and (known := read_optimization(folder)) is not None:
+            self._int8, self.exits, self.depth = frozenset(known.int8), known.exits, known.depth
+
+    def configured(
+        self, int8: Iterable[str] = (), exits: ExitPolicy | None = None, depth: int | None = None
+    ) -> "Engine":
+        """The same weights, run otherwise: some maps with 8 bits, some answers early, vectors after fewer passes."""
+        other = copy.copy(self)
+        other._int8, other.exits, other.depth = frozenset(int8), exits, depth
+        other.exits_seen, other._sessions = Counter(), {}
+        return other
+
+    @property
+    def has_int8(self) -> bool:
+        """Whether some of it runs with 8 bits."""
+        return bool(self._int8)
+
+    @property
+    def int8_maps(self) -> list[str]:
+        """What could run with 8 bits."""
+        return list_int8_maps(self._weights)
+
+    @property
+    def uses_torch(self) -> bool:
+        """Whether torch answers: then nothing is optimized."""
+        return self._uses_torch
+
+    @property
+    def num_passes(self) -> int:
+        """How many layers a text runs through."""
+        return len(layer_plan(self.config))
 
     @property
     def num_bytes(self) -> int:
@@ -64,12 +110,17 @@ class Engine:
 
     def run(self, inputs: Mapping[str, Array], depth: int | None = None) -> dict[str, Array]:
         """The outputs of the head, by the names of `onnx_graph.OUTPUTS`."""
+        depth = self.depth if depth is None and self.head == VECTORS else depth
         if self._uses_torch:
             return dict(TorchRunner(self.model).run(inputs, depth))
+        if self.exits is not None and self.exits.may_leave and self.head in EXIT_HEADS and depth is None:
+            plan = layer_plan(self.config)
+            return run_with_exits(self._run_part, self.config, self.head, plan, inputs, self.exits, self.exits_seen)
         return self._run_session(self.head, inputs, list(OUTPUTS[self.head]), depth)
 
     def embed(self, inputs: Mapping[str, Array], depth: int | None = None) -> NDArray[np.float32]:
         """The vector of each row; where the head gives none, the mean of the last states."""
+        depth = self.depth if depth is None else depth
         if not self._uses_torch:
             return self._run_session(VECTORS, inputs, ["sentence_embedding"], depth)["sentence_embedding"]
         if self.head == VECTORS:
@@ -84,20 +135,31 @@ class Engine:
             vectors: NDArray[np.float32] = ((hidden * weights).sum(1) / weights.sum(1)).float().cpu().numpy()
         return vectors
 
+    def trace(self, inputs: Mapping[str, Array]) -> list[dict[str, Array]]:
+        """What the head says after each pass, the last one last."""
+        return trace_passes(self._run_part, self.head, layer_plan(self.config), inputs)
+
+    def build(self, head: Head, depth: int | None = None) -> Any:
+        """The model as an ONNX graph."""
+        return build_onnx(self.config, head, self._weights, depth, choose_int8(self._int8))
+
     def _run_session(
         self, head: Head, inputs: Mapping[str, Array], names: list[str], depth: int | None
     ) -> dict[str, Array]:
-        session = self._sessions.get((head, depth))
-        if session is None:
-            content = build_onnx(self.config, head, self._weights, depth).SerializeToString()
-            session = self._sessions[head, depth] = open_session(content)
+        if (head, depth) not in self._sessions:
+            self._sessions[head, depth] = open_session(self.build(head, depth).SerializeToString())
         given = {name: inputs[name].astype(np.int64, copy=False) for name in list_inputs(head)}
-        return dict(zip(names, session.run(names, given), strict=True))
+        return dict(zip(names, self._sessions[head, depth].run(names, given), strict=True))
 
-
-def has_onnx() -> bool:
-    """Whether graphs can be made and run here."""
-    return find_spec("onnx") is not None and find_spec("onnxruntime") is not None
+    def _run_part(self, part: Any, inputs: Mapping[str, Array]) -> list[Array]:
+        """The embeddings, a layer or the head alone."""
+        if part not in self._sessions:
+            graph = build_part(self.config, self.head, self._weights, part, choose_int8(self._int8))
+            self._sessions[part] = open_session(graph.SerializeToString())
+        session = self._sessions[part]
+        given = {one.name: inputs[one.name] for one in session.get_inputs()}
+        found: list[Array] = session.run(None, given)
+        return found
 
 
 def _has_gpu() -> bool:
@@ -106,22 +168,3 @@ def _has_gpu() -> bool:
     import torch
 
     return torch.cuda.is_available()
-
-
-def _choose_threads() -> int:
-    """As many as there are cores, or as the environment says, which torch follows too."""
-    wanted = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
-    return int(wanted) if wanted.isdecimal() and int(wanted) else num_cores()
-
-
-def open_session(content: bytes) -> Any:
-    """An ONNX file, ready to run on this machine's cores."""
-    import onnxruntime  # type: ignore[import-untyped]
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = _choose_threads()
-    options.inter_op_num_threads = 1
-    options.log_severity_level = 3
-    # Who waits leaves the core to others.
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])

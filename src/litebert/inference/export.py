@@ -3,20 +3,23 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from litebert.errors import LitebertError
 from litebert.folders import replace_folder
-from litebert.inference.engine import has_onnx, open_session
 from litebert.inference.load import Member
-from litebert.inference.onnx_graph import OUTPUTS, build_onnx, list_inputs
+from litebert.inference.onnx_graph import OUTPUTS, list_inputs
+from litebert.inference.sessions import has_onnx, open_session
 from litebert.model.hf.folder_config import render_config
-from litebert.model.model import Model, to_arrays
 from litebert.tasks.outputs import TorchRunner
+
+if TYPE_CHECKING:
+    from litebert.model.model import Model
 
 __all__ = ["ONNX_FILE", "ExportResult", "check_onnx", "export_onnx"]
 
@@ -34,7 +37,8 @@ class ExportResult:
     weight_bytes: int
     """Of the weights as fp32, each of them once."""
     difference: float | None
-    """The largest difference on random ids; None where onnxruntime is not installed to tell."""
+    """The largest difference on random ids; None where torch or onnxruntime is not installed to tell, and of int8."""
+    is_int8: bool = False
 
     @property
     def file(self) -> Path:
@@ -45,29 +49,29 @@ class ExportResult:
 def export_onnx(member: Member, folder: Path, depth: int | None = None) -> ExportResult:
     """Write an ONNX file with what belongs to it: configuration and tokenizer, as transformers names them.
 
-    Where onnxruntime is installed, the outputs of the file are compared with the model's first.
+    Where torch and onnxruntime are installed, the outputs of the file are compared with the model's first. A model that
+    was optimized is written with the whole numbers of 8 bits that were measured then.
     """
-    model = member.engine.model
-    graph = build_onnx(model.config, model.head, to_arrays(model.state_dict()), depth)
+    engine = member.engine
+    graph = engine.build(engine.head, depth)
     content = graph.SerializeToString(deterministic=True)
-    difference = check_onnx(model, content, depth)
+    difference = None
+    if not engine.has_int8 and has_onnx() and find_spec("torch") is not None:
+        difference = check_onnx(engine.model, content, depth)
     if difference is not None and not difference <= _LARGEST_DIFFERENCE:
         raise LitebertError(
             f"the ONNX file would give other outputs than the model (by {difference:.1e}), so it is not written"
         )
-    config = json.dumps(render_config(model.config, model.head), indent=2, ensure_ascii=False)
+    config = json.dumps(render_config(engine.config, engine.head), indent=2, ensure_ascii=False)
     with replace_folder(folder) as staging:
         (staging / ONNX_FILE).write_bytes(content)
         (staging / "config.json").write_text(config + "\n", encoding="utf-8")
         member.tokenizer.write_files(staging, member.max_length)
-    weight_bytes = 4 * sum(parameter.numel() for parameter in model.parameters())
-    return ExportResult(folder, len(content), weight_bytes, difference)
+    return ExportResult(folder, len(content), engine.num_bytes, difference, engine.has_int8)
 
 
-def check_onnx(model: Model, content: bytes, depth: int | None = None) -> float | None:
+def check_onnx(model: "Model", content: bytes, depth: int | None = None) -> float:
     """The largest difference between outputs of the file and of the model, on random ids with padding."""
-    if not has_onnx():
-        return None
     config, generator = model.config, np.random.default_rng(0)
     shape = (3, 2, 11) if model.head == "multiple-choice" else (3, 11)
     shape = (*shape[:-1], min(shape[-1], config.max_positions))

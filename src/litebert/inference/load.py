@@ -70,8 +70,8 @@ class Member:
     saved: SavedTask | None
 
     @classmethod
-    def open(cls, name: str | Path, revision: str | None = None) -> "Member":
-        """Open a run, a model folder or a hub name."""
+    def open(cls, name: str | Path, revision: str | None = None, optimized: bool = True) -> "Member":
+        """Open a run, a model folder or a hub name; `optimized` as for `load`."""
         if not Path(name).is_dir() and str(name) in PRESETS:
             raise RequestError(f"{name} is a preset without tokenizer or training: open it with litebert.Model")
         located = Path(locate_model(name))
@@ -80,7 +80,7 @@ class Member:
                 raise FolderError(f"{name} is no model: it has no config.json; name a model folder or a run")
             read_saved_task(located)  # says what is wrong with a run that has no model
         folder = resolve(name, revision)
-        engine, tokenizer = Engine(folder), Tokenizer.from_pretrained(folder)
+        engine, tokenizer = Engine(folder, optimized), Tokenizer.from_pretrained(folder)
         if tokenizer.vocab_size > engine.config.vocab_size:
             raise RequestError(
                 f"the tokenizer of {name} has {tokenizer.vocab_size:,} pieces and its model knows "
@@ -196,11 +196,11 @@ class Pipeline:
     def classify(self, texts: Any, pairs: Any = None) -> Any:
         """The label of each text with its probability, and the probabilities of all labels."""
         if self.members[0].saved is None and self.head == "sequence-classification":
-            return self._as_classifier(pairs is not None).classify(texts, pairs)
+            return self.as_classifier(pairs is not None).classify(texts, pairs)
         self._require("classify", "label", "labels")
         return self._ask(texts, pairs)
 
-    def _as_classifier(self, is_pair: bool) -> "Pipeline":
+    def as_classifier(self, is_pair: bool) -> "Pipeline":
         """This model, which others fine-tuned, with the task that its labels and its type of problem tell."""
         config = self.config
         wanted = config.problem_type or "single_label_classification"
@@ -377,17 +377,21 @@ def _warn_of_cut(count: int, limit: int) -> None:
         warnings.warn(message, TruncationWarning, stacklevel=4)
 
 
-def load(name: str | Path = DEFAULT_ENCODER, revision: str | None = None) -> Pipeline:
-    """Open a run, a model folder, an ensemble or a hub name for use on text; the encoder of litebert's own if none."""
+def load(name: str | Path = DEFAULT_ENCODER, revision: str | None = None, *, optimized: bool = True) -> Pipeline:
+    """Open a run, a model folder, an ensemble or a hub name for use on text; the encoder of litebert's own if none.
+
+    A model that `litebert optimize` has measured runs as fast as was found to be good enough; `optimized=False` runs it
+    as it was trained.
+    """
     folder = Path(name)
     if not (folder / ENSEMBLE).is_file():
-        member = Member.open(name, revision)
+        member = Member.open(name, revision, optimized)
         return Pipeline((member,), member.saved.threshold if member.saved else None)
     content = read_json(folder / ENSEMBLE)
     names = content.get("members")
     if not isinstance(names, list) or not names:
         raise FolderError(f"{folder / ENSEMBLE} names no members: make the ensemble again")
-    members = tuple(Member.open(folder / str(member)) for member in names)
+    members = tuple(Member.open(folder / str(member), optimized=optimized) for member in names)
     check_members(members)
     threshold = content.get("threshold")
     return Pipeline(members, float(threshold) if isinstance(threshold, int | float) else None)

@@ -3,12 +3,15 @@
 A tensor that several layers share stands once in the graph, however often it is used; the layers of the plan are
 written out one after the other. The graph has free sizes (rows and tokens) and standard operators alone, and takes
 and gives what transformers' exporters do: `input_ids`, `attention_mask` and `token_type_ids`; the outputs of the head.
+
+`build_part` writes the embeddings, one layer or the head alone, for who looks at the states on the way. With `Int8`
+linear maps multiply whole numbers of 8 bits, by an operator of onnxruntime's own.
 """
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +19,10 @@ from numpy.typing import NDArray
 from litebert.config import Activation, Head, ModelConfig
 from litebert.errors import RequestError
 from litebert.model.head_kinds import BEAM_SIZE
+from litebert.model.hf.int8 import quantize
 from litebert.model.sharing import layer_plan
 
-__all__ = ["LARGEST", "OUTPUTS", "build_onnx", "list_inputs"]
+__all__ = ["LARGEST", "OUTPUTS", "Int8", "build_onnx", "build_part", "build_product", "list_inputs", "list_int8_maps"]
 
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 Shape = tuple[str, ...]
@@ -47,7 +51,21 @@ _IR_VERSION = 9
 _HIDDEN_FROM_ATTENTION = -1e30
 LARGEST = 2_000_000_000  # bytes that a protobuf message may have, nearly
 _FLOAT, _INT64 = 1, 7  # in ONNX
+_INTEGERS = (*_INPUTS, "answer_mask", "starts", "ends")
+_WORDS = "encoder.embeddings.words"
+_ZERO = 128  # what stands for 0 in states of 8 bits
+_ONNXRUNTIME = "com.microsoft"
 _POOLED = ("sequence-classification", "multiple-choice")  # heads that read the first token alone
+
+
+@dataclass(frozen=True)
+class Int8:
+    """Which tables and linear maps are stored with whole numbers of 8 bits, and how these are written."""
+
+    maps: frozenset[str]
+    """Names out of `list_int8_maps`."""
+    is_unsigned: bool = False
+    """Weights from 0 to 255 around 128: the same products, slower on new CPUs, but right on old ones too."""
 
 
 @dataclass
@@ -83,26 +101,77 @@ class _Graph:
     def integer(self, value: int) -> str:
         return self.tensor(f"integer {value}", np.array(value, np.int64))
 
+    def round(self, values: str) -> str:
+        """Whole numbers from -127 to 127, around `_ZERO`."""
+        return str(self.add("QuantizeLinear", values, self.number(1.0), self._zero()))
+
+    def multiply_int8(self, rounded: str, name: str, weight: NDArray[Any], is_unsigned: bool) -> str:
+        """Whole numbers times the rows of a weight."""
+        integers, scales = quantize(weight)
+        stored = (integers.astype(np.int16) + _ZERO).astype(np.uint8) if is_unsigned else integers
+        factors = [rounded, self.tensor(f"{name}.int8", stored.T), self.number(1.0)]
+        factors += [self.tensor(f"{name}.scale", scales), self._zero(), *([self._zero()] if is_unsigned else [])]
+        return str(self.add("MatMulIntegerToFloat", *factors, domain=_ONNXRUNTIME))
+
+    def _zero(self) -> str:
+        return self.tensor("zero of 8 bits", np.array(_ZERO, np.uint8))
+
     def put_out(self, value: str, name: str) -> None:
         """Give a value the name of an output."""
         from onnx import helper
 
         self.nodes.append(helper.make_node("Identity", [value], [name]))
 
+    def finish(
+        self, inputs: dict[str, Shape], outputs: Mapping[str, Shape], about: dict[str, str] | None = None
+    ) -> Any:
+        """The graph as a model."""
+        from onnx import helper
+
+        def declare(name: str, shape: Shape) -> Any:
+            return helper.make_tensor_value_info(name, _FLOAT if name not in _INTEGERS else _INT64, [*shape])
+
+        made = helper.make_model(
+            helper.make_graph(
+                self.nodes,
+                "litebert",
+                [declare(*one) for one in inputs.items()],
+                [declare(*one) for one in outputs.items()],
+                list(self.tensors.values()),
+            ),
+            opset_imports=[helper.make_opsetid("", _OPSET), *self.own_operators()],
+            ir_version=_IR_VERSION,
+            producer_name="litebert",
+        )
+        helper.set_model_props(made, about or {})
+        return made
+
+    def own_operators(self) -> list[Any]:
+        """What says that operators of onnxruntime are used, where they are."""
+        from onnx import helper
+
+        return [helper.make_opsetid(name, 1) for name in sorted({node.domain for node in self.nodes} - {""})]
+
 
 class _Writer:
     """Writes the parts of a model into a graph, in the order of `model.layers`, `encoder` and `heads`."""
 
-    def __init__(self, config: ModelConfig, weights: Mapping[str, NDArray[Any]], depth: int | None) -> None:
+    def __init__(
+        self, config: ModelConfig, weights: Mapping[str, NDArray[Any]], depth: int | None, int8: "Int8 | None"
+    ) -> None:
         self.config, self.weights = config, {**weights, **_scale_queries(config, weights)}
+        self.int8 = int8
         self.plan = layer_plan(config, depth)
         self.graph = _Graph()
+        self.rounded: dict[str, tuple[str, str]] = {}
 
     # --- parts that many use ------------------------------------------------------------------------------------
 
     def linear(self, name: str, states: str, outputs: range | None = None) -> str:
         """A linear map, or some of its outputs; its weight is stored as the graph multiplies with it."""
         graph = self.graph
+        if self.has_int8(name):
+            return self.int8_linear(name, states, outputs)
         weight = graph.tensor(f"{name}.weight", self.weights[f"{name}.weight"].T)
         bias = graph.tensor(f"{name}.bias", self.weights[f"{name}.bias"])
         if outputs is not None:
@@ -110,6 +179,32 @@ class _Writer:
             weight = graph.add("Slice", weight, *limits, graph.integers(1))
             bias = graph.add("Slice", bias, *limits)
         return str(graph.add("Add", graph.add("MatMul", states, weight), bias))
+
+    def has_int8(self, name: str) -> bool:
+        return self.int8 is not None and name in self.int8.maps
+
+    def int8_linear(self, name: str, states: str, outputs: range | None) -> str:
+        """The same with weights of 8 bits, a scale for each output, and states of 8 bits, a scale for each token.
+
+        A token's scale is its own, so that what stands beside it in a batch does not change what comes out.
+        """
+        assert self.int8 is not None
+        graph, weight = self.graph, self.weights[f"{name}.weight"]
+        part = slice(None) if outputs is None else slice(outputs.start, outputs.stop)
+        title = name if outputs is None else f"{name} {outputs.start}:{outputs.stop}"
+        rounded, scale = self.round_states(states)
+        product = graph.multiply_int8(rounded, title, weight[part], self.int8.is_unsigned)
+        bias = graph.tensor(f"{title}.bias", self.weights[f"{name}.bias"][part])
+        return str(graph.add("Add", graph.add("Mul", product, scale), bias))
+
+    def round_states(self, states: str) -> tuple[str, str]:
+        """States as integers around `_ZERO`, and what one step of each token is worth; made once for all who ask."""
+        graph = self.graph
+        if states not in self.rounded:
+            largest = graph.add("ReduceMax", graph.add("Abs", states), graph.integers(-1), keepdims=1)
+            scale = graph.add("Max", graph.add("Mul", largest, graph.number(1 / 127)), graph.number(1e-30))
+            self.rounded[states] = graph.round(graph.add("Div", states, scale)), scale
+        return self.rounded[states]
 
     def norm(self, name: str, states: str) -> str:
         weight, bias = (
@@ -133,41 +228,80 @@ class _Writer:
         """The states of the first tokens, (batch, H)."""
         return str(self.graph.add("Gather", hidden, self.graph.integer(0), axis=1))
 
+    def first_two(self, hidden: str) -> str:
+        """The states of the first two tokens, (batch, 2, H), where the first one's alone are wanted.
+
+        Products of a single row take another way, on which the last bit depends on the padding. With two rows a text
+        has the same answer to the bit, whatever stands beside it in a batch.
+        """
+        limits = self.graph.integers(0), self.graph.integers(2)
+        return str(self.graph.add("Slice", hidden, *limits, self.graph.integers(1)))
+
     # --- the encoder --------------------------------------------------------------------------------------------
 
     def encode(self, input_ids: str, attention_mask: str, token_type_ids: str, first_only: bool = False) -> str:
-        """Ids → the last hidden states, (batch, tokens, H); or those of the first tokens alone, (batch, 1, H)."""
+        """Ids → the last hidden states, (batch, tokens, H); or those of the first two tokens alone, (batch, 2, H)."""
+        hidden = self.embed_tokens(input_ids, token_type_ids)
+        bias = self.bias_attention(attention_mask)
+        for number, blocks in enumerate(self.plan, start=1):
+            hidden = self.run_layer(blocks, hidden, bias, first_only and number == len(self.plan))
+        return hidden
+
+    def embed_tokens(self, input_ids: str, token_type_ids: str) -> str:
+        """Words, positions and types: (batch, tokens, H)."""
         graph, table = self.graph, "encoder.embeddings."
         num_tokens = graph.add("Shape", input_ids, start=1)
         positions = graph.tensor(f"{table}positions", self.weights[f"{table}positions.weight"])
-        words = graph.add("Gather", self.words(), input_ids)
         types = graph.tensor(f"{table}token_types", self.weights[f"{table}token_types.weight"])
-        embedded = graph.add("Add", words, graph.add("Gather", types, token_type_ids))
+        embedded = graph.add("Add", self.look_up(input_ids), graph.add("Gather", types, token_type_ids))
         embedded = graph.add("Add", embedded, graph.add("Slice", positions, graph.integers(0), num_tokens))
         hidden = self.norm(f"{table}norm", embedded)
-        if self.config.projects_embeddings:
-            hidden = self.linear(f"{table}projection", hidden)
+        return self.linear(f"{table}projection", hidden) if self.config.projects_embeddings else hidden
+
+    def bias_attention(self, attention_mask: str) -> str:
+        """What is added to the scores of attention: nothing, or so much that padding is not seen."""
+        graph = self.graph
         is_hidden = graph.add("Sub", graph.number(1.0), graph.add("Cast", attention_mask, to=_FLOAT))
         bias = graph.add("Mul", is_hidden, graph.number(_HIDDEN_FROM_ATTENTION))
-        bias = graph.add("Unsqueeze", bias, graph.integers(1, 2))  # (batch, 1, 1, tokens)
-        for number, (attention, feed_forward) in enumerate(self.plan, start=1):
-            is_short = first_only and number == len(self.plan)
-            hidden = self.attend(f"encoder.attention.{attention}", hidden, bias, is_short)
-            hidden = self.feed_forward(f"encoder.feed_forward.{feed_forward}", hidden)
-        return hidden
+        return str(graph.add("Unsqueeze", bias, graph.integers(1, 2)))  # (batch, 1, 1, tokens)
+
+    def run_layer(self, blocks: tuple[int, int], hidden: str, bias: str, first_only: bool = False) -> str:
+        """One layer, by the numbers of its attention and of its feed-forward block."""
+        attention, feed_forward = blocks
+        attended = self.attend(f"encoder.attention.{attention}", hidden, bias, first_only)
+        return self.feed_forward(f"encoder.feed_forward.{feed_forward}", attended)
+
+    def look_up(self, input_ids: str) -> str:
+        """The vector of each word."""
+        graph = self.graph
+        if not self.has_int8(_WORDS):
+            return str(graph.add("Gather", self.words(), input_ids))
+        integers, scales = self.int8_words()
+        return self.scale_rows(graph.add("Gather", integers, input_ids), graph.add("Gather", scales, input_ids))
 
     def words(self) -> str:
-        return self.graph.tensor("encoder.embeddings.words", self.weights["encoder.embeddings.words.weight"])
+        """The table of all words."""
+        if self.has_int8(_WORDS):
+            return self.scale_rows(*self.int8_words())
+        return self.graph.tensor(_WORDS, self.weights[f"{_WORDS}.weight"])
+
+    def int8_words(self) -> tuple[str, str]:
+        integers, scales = quantize(self.weights[f"{_WORDS}.weight"])
+        return self.graph.tensor(_WORDS, integers), self.graph.tensor(f"{_WORDS}.scale", scales)
+
+    def scale_rows(self, integers: str, scales: str) -> str:
+        floats = self.graph.add("Cast", integers, to=_FLOAT)
+        return str(self.graph.add("Mul", floats, self.graph.add("Unsqueeze", scales, self.graph.integers(-1))))
 
     def attend(self, name: str, hidden: str, bias: str, first_only: bool) -> str:
         """Self-attention.
 
-        With `first_only` the first tokens alone make queries; all make keys and values.
+        With `first_only` the first two tokens alone make queries; all make keys and values.
         """
         graph, heads, size = self.graph, self.config.num_heads, self.config.attention_size
         asking = hidden
         if first_only:
-            asking = graph.add("Slice", hidden, graph.integers(0), graph.integers(1), graph.integers(1))
+            asking = self.first_two(hidden)
             split = [
                 self.linear(f"{name}.qkv", states, range(part * size, (part + 1) * size))
                 for part, states in enumerate((asking, hidden, hidden))
@@ -190,8 +324,10 @@ class _Writer:
 
     # --- heads --------------------------------------------------------------------------------------------------
 
-    def pool(self, hidden: str) -> str:
-        return str(self.graph.add("Tanh", self.linear("encoder.pooler", self.first(hidden))))
+    def pool(self, hidden: str, name: str | None = None) -> str:
+        """The pooled state of the first token, (batch, H), or a linear map of it."""
+        pooled = str(self.graph.add("Tanh", self.linear("encoder.pooler", self.first_two(hidden))))
+        return self.first(pooled if name is None else self.linear(name, pooled))
 
     def predict_words(self, hidden: str) -> str:
         """Logits of all words at each token; the product takes the word table as it lies there."""
@@ -208,13 +344,15 @@ class _Writer:
         graph = self.graph
         mask = graph.add("Cast", attention_mask, to=_FLOAT)
         weights = graph.add("Unsqueeze", mask, graph.integers(1))  # (batch, 1, tokens)
-        total = graph.add("Squeeze", graph.add("MatMul", weights, hidden), graph.integers(1))
-        count = graph.add("ReduceSum", mask, graph.integers(1))
+        # Two rows, as in `first_two`.
+        total = graph.add("MatMul", graph.add("Concat", weights, weights, axis=1), hidden)  # (batch, 2, H)
+        total = graph.add("Slice", total, graph.integers(0), graph.integers(1), graph.integers(1))
+        count = graph.add("Unsqueeze", graph.add("ReduceSum", mask, graph.integers(1)), graph.integers(1))
         mean = graph.add("Div", total, graph.add("Max", count, graph.number(1e-9)))
-        if not self.config.embedding_normalize:
-            return str(mean)
-        length = graph.add("ReduceL2", mean, graph.integers(1))
-        return str(graph.add("Div", mean, graph.add("Max", length, graph.number(1e-12))))
+        if self.config.embedding_normalize:  # by a product, which sums a row alike whatever stands beside it
+            square = graph.add("MatMul", mean, graph.add("Transpose", mean, perm=[0, 2, 1]))
+            mean = graph.add("Div", mean, graph.add("Max", graph.add("Sqrt", square), graph.number(1e-12)))
+        return str(graph.add("Squeeze", mean, graph.integers(1)))
 
     def find_answers(self, hidden: str, candidates: str) -> tuple[str, ...]:
         """The likeliest spans among the candidates, and whether there is an answer: `AnswerableSpanHead.search`."""
@@ -255,31 +393,34 @@ class _Writer:
 
     def write_outputs(self, head: str) -> tuple[str, ...]:
         """The whole model; what it gives, in the order of `OUTPUTS`."""
-        graph = self.graph
-        inputs = _INPUTS
+        graph, inputs = self.graph, _INPUTS
         if head == "multiple-choice":  # (batch, options, tokens) → (batch · options, tokens)
             shape = graph.add("Concat", graph.integers(-1), graph.add("Shape", _INPUTS[0], start=2), axis=0)
             inputs = tuple(graph.add("Reshape", name, shape) for name in _INPUTS)
-        hidden = self.encode(*inputs, first_only=head in _POOLED)
+        found = self.write_head(head, self.encode(*inputs, first_only=head in _POOLED), inputs[1])
+        if head == "multiple-choice":
+            return (graph.add("Reshape", found[0], graph.add("Shape", _INPUTS[0], end=2)),)
+        return found
+
+    def write_head(self, head: str, hidden: str, attention_mask: str) -> tuple[str, ...]:
+        """What a head makes of the last states. Options of a choice stand in rows of their own."""
         match head:
             case "none":
                 return hidden, self.pool(hidden)
             case "sentence-embedding":
-                return hidden, self.embed(hidden, inputs[1])
+                return hidden, self.embed(hidden, attention_mask)
             case "pretraining":
-                return self.predict_words(hidden), self.linear("heads.sentence", self.pool(hidden))
+                return self.predict_words(hidden), self.pool(hidden, "heads.sentence")
             case "masked-lm":
                 return (self.predict_words(hidden),)
-            case "sequence-classification":
-                return (self.linear("heads.classifier.linear", self.pool(hidden)),)
+            case "sequence-classification" | "multiple-choice":
+                return (self.pool(hidden, "heads.classifier.linear"),)
             case "token-classification":
                 return (self.linear("heads.classifier.linear", hidden),)
-            case "multiple-choice":
-                logits = self.linear("heads.classifier.linear", self.pool(hidden))
-                return (graph.add("Reshape", logits, graph.add("Shape", _INPUTS[0], end=2)),)
             case "question-answering":
-                start, end = graph.add("Split", self.linear("heads.spans", hidden), values=2, num_outputs=2, axis=-1)
-                return tuple(graph.add("Squeeze", one, graph.integers(-1)) for one in (start, end))
+                spans = self.linear("heads.spans", hidden)
+                start, end = self.graph.add("Split", spans, values=2, num_outputs=2, axis=-1)
+                return tuple(self.graph.add("Squeeze", one, self.graph.integers(-1)) for one in (start, end))
             case _:
                 return self.find_answers(hidden, "answer_mask")
 
@@ -292,35 +433,69 @@ def _scale_queries(config: ModelConfig, weights: Mapping[str, NDArray[Any]]) -> 
     return {name: (array.T * scales).T for name, array in weights.items() if ".qkv." in name}
 
 
-def build_onnx(config: ModelConfig, head: Head, weights: Mapping[str, NDArray[Any]], depth: int | None = None) -> Any:
+def list_int8_maps(weights: Mapping[str, NDArray[Any]]) -> list[str]:
+    """What may be stored as int8: the words, the projection behind them, and the maps of the layers. Heads stay."""
+    names = [name.removesuffix(".weight") for name, array in weights.items() if array.ndim == 2]
+    layers = ("encoder.attention.", "encoder.feed_forward.", _WORDS, "encoder.embeddings.projection")
+    return sorted(name for name in names if name.startswith(layers))
+
+
+def build_onnx(
+    config: ModelConfig,
+    head: Head,
+    weights: Mapping[str, NDArray[Any]],
+    depth: int | None = None,
+    int8: Int8 | None = None,
+) -> Any:
     """A model as an ONNX graph (`onnx.ModelProto`), from its weights by the names that they have in memory.
 
     `depth` writes another number of layers than its own.
     """
-    helper = _import_onnx().helper
+    writer = _begin(config, weights, depth, int8)
+    for value, name in zip(writer.write_outputs(head), OUTPUTS[head], strict=True):
+        writer.graph.put_out(value, name)
+    shape = ("batch", "options", "tokens") if head == "multiple-choice" else _TOKENS
+    about = {"head": head, "layers": str(len(writer.plan)), "max_positions": str(config.max_positions)}
+    labels = {"labels": json.dumps(config.labels, ensure_ascii=False)} if config.labels else {}
+    return writer.graph.finish(dict.fromkeys(list_inputs(head), shape), OUTPUTS[head], about | labels)
+
+
+def build_part(
+    config: ModelConfig,
+    head: Head,
+    weights: Mapping[str, NDArray[Any]],
+    part: Literal["embeddings", "head"] | tuple[int, int],
+    int8: Int8 | None = None,
+) -> Any:
+    """A part of a model: its embeddings, the layer of two blocks, or its head. `hidden` are the states between."""
+    writer = _begin(config, weights, None, int8)
+    graph, states = writer.graph, {"hidden": (*_TOKENS, "hidden")}
+    if part == "embeddings":
+        graph.put_out(writer.embed_tokens(_INPUTS[0], _INPUTS[2]), "hidden")
+        return graph.finish({_INPUTS[0]: _TOKENS, _INPUTS[2]: _TOKENS}, states)
+    given = {"attention_mask": _TOKENS, **dict.fromkeys(list_inputs(head)[3:], _TOKENS)}
+    if part == "head":
+        for value, name in zip(writer.write_head(head, "states", "attention_mask"), OUTPUTS[head], strict=True):
+            graph.put_out(value, name)
+        return graph.finish({"states": states["hidden"], **given}, OUTPUTS[head])
+    graph.put_out(writer.run_layer(part, "states", writer.bias_attention("attention_mask")), "hidden")
+    return graph.finish({"states": states["hidden"], "attention_mask": _TOKENS}, states)
+
+
+def build_product(weight: NDArray[Any], is_unsigned: bool) -> Any:
+    """One product of whole numbers alone, to try what the machine makes of it."""
+    _import_onnx()
+    graph = _Graph()
+    graph.put_out(graph.multiply_int8(graph.round("states"), "weight", weight, is_unsigned), "product")
+    return graph.finish({"states": ("rows", "inputs")}, {"product": ("rows", "outputs")})
+
+
+def _begin(config: ModelConfig, weights: Mapping[str, NDArray[Any]], depth: int | None, int8: Int8 | None) -> _Writer:
+    _import_onnx()
     num_bytes = sum(array.nbytes for array in weights.values())
     if num_bytes > LARGEST:
         raise RequestError(f"the weights have {num_bytes:,} bytes; one ONNX file holds at most 2 GB")
-    writer = _Writer(config, weights, depth)
-    graph = writer.graph
-    for value, name in zip(writer.write_outputs(head), OUTPUTS[head], strict=True):
-        graph.put_out(value, name)
-    shape = ["batch", "options", "tokens"] if head == "multiple-choice" else ["batch", "tokens"]
-    inputs = [helper.make_tensor_value_info(name, _INT64, shape) for name in list_inputs(head)]
-    outputs = [
-        helper.make_tensor_value_info(name, _INT64 if name in ("starts", "ends") else _FLOAT, list(shape))
-        for name, shape in OUTPUTS[head].items()
-    ]
-    made = helper.make_model(
-        helper.make_graph(graph.nodes, "litebert", inputs, outputs, list(graph.tensors.values())),
-        opset_imports=[helper.make_opsetid("", _OPSET)],
-        ir_version=_IR_VERSION,
-        producer_name="litebert",
-    )
-    about = {"head": head, "layers": str(len(writer.plan)), "max_positions": str(config.max_positions)}
-    labels = {"labels": json.dumps(config.labels, ensure_ascii=False)} if config.labels else {}
-    helper.set_model_props(made, about | labels)
-    return made
+    return _Writer(config, weights, depth, int8)
 
 
 def list_inputs(head: Head) -> list[str]:

@@ -50,17 +50,19 @@ class Encoder(nn.Module):
         sequence_ids: Tensor | None = None,
         keep: Tensor | None = None,
         depth: int | None = None,
+        stop_after: int | None = None,
     ) -> Tensor:
         """Return the last hidden states: (batch, tokens, H), or (batch, k, H) at the positions `keep`.
 
         `keep` (batch, k) names the positions whose final states are wanted. The last layer then computes only those:
-        of the other positions it needs nothing but keys and values.
+        of the other positions it needs nothing but keys and values. `stop_after` runs so many layers of the plan, and
+        no more.
         """
         if position_ids is None and sequence_ids is not None:
             position_ids = restarting_positions(sequence_ids)
         hidden = self.embeddings(input_ids, token_type_ids, position_ids)  # (batch, tokens, H)
         bias = attention_bias(attention_mask, sequence_ids, hidden.dtype)
-        plan = layer_plan(self.config, depth)
+        plan = layer_plan(self.config, depth)[:stop_after]
         _check_positions(keep, input_ids.shape[1])
         if can_run_lean(self, hidden):  # training without dropout: the same numbers, faster
             return run_lean(self, hidden, bias, plan, keep)

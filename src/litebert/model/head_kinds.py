@@ -4,10 +4,13 @@ from dataclasses import dataclass
 
 from litebert.config import Head
 
-__all__ = ["BEAM_SIZE", "HEADS", "HeadKind"]
+__all__ = ["BEAM_SIZE", "EXIT_HEADS", "HEADS", "HeadKind"]
 
 BEAM_SIZE = 5
 """How many starts of an answer the head for SQuAD 2.0 follows, and how many ends of each."""
+
+EXIT_HEADS: tuple[Head, ...] = ("sequence-classification", "multiple-choice", "question-answering")
+"""Heads whose answers tell how certain they are, so that they may be given before the last pass."""
 
 
 @dataclass(frozen=True)

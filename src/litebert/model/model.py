@@ -86,6 +86,7 @@ class Model(nn.Module):
         start_positions: Tensor | None = None,
         answer_mask: Tensor | None = None,
         depth: int | None = None,
+        stop_after: int | None = None,
     ) -> ModelOutput:
         """Run the model on ids (batch, tokens); a multiple-choice head takes (batch, options, tokens).
 
@@ -96,9 +97,10 @@ class Model(nn.Module):
         - `start_positions` (batch,) are gold starts (NO_LABEL where none is known) and `answer_mask` (batch, tokens)
           the tokens that may hold an answer, for SQuAD 2.0.
         - `depth` runs shared layers another number of times than the model's own.
+        - `stop_after` gives what the head says after so many layers.
         """
         inputs = (input_ids, attention_mask, token_type_ids)
-        call = {"position_ids": position_ids, "sequence_ids": sequence_ids, "depth": depth}
+        call = {"position_ids": position_ids, "sequence_ids": sequence_ids, "depth": depth, "stop_after": stop_after}
         match self.head:
             # Heads that need a few positions only: the last layer computes no others.
             case "pretraining" | "masked-lm":
@@ -108,7 +110,7 @@ class Model(nn.Module):
                 return ModelOutput(pooler_output=pooled, logits=self.heads["classifier"](pooled))
             case "multiple-choice":
                 flat = [None if x is None else x.flatten(0, 1) for x in inputs]  # (batch · options, tokens)
-                pooled = self._pooled(*flat, depth=depth)  # (batch · options, H)
+                pooled = self._pooled(*flat, depth=depth, stop_after=stop_after)  # (batch · options, H)
                 logits = self.heads["classifier"](pooled)  # (batch · options, 1)
                 return ModelOutput(pooler_output=pooled, logits=logits.view(input_ids.shape[:2]))
             case _:

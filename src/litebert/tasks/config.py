@@ -42,6 +42,8 @@ class FinetuneConfig(RunConfig):
     """The folder or hub model whose encoder to begin with; None for random weights."""
     frozen: bool = False
     """Leave embeddings and layers as they are, and train what stands on them alone."""
+    elastic: bool = False
+    """Learn to answer after every pass, not after the last one alone."""
     max_length: Annotated[int, Field(ge=4, le=65536)] = 512
     """Tokens of a row."""
     windows: WindowConfig | None = None
@@ -109,6 +111,7 @@ def configure(
     max_length: int | None = None,
     seed: int = 0,
     frozen: bool = False,
+    elastic: bool = False,
     patience: int | None = None,
     answerability: bool = True,
     class_weights: Sequence[float] | None = None,
@@ -145,6 +148,7 @@ def configure(
         task=task,
         begin_from=begin_from,
         frozen=frozen,
+        elastic=elastic,
         max_length=length,
         windows=kind.options(length).windows,
         learns_answerability=answerability,

@@ -22,6 +22,7 @@ from litebert.folders import locate_model, model_name, write_json
 from litebert.model.cost import training_flops
 from litebert.model.hf.checkpoint import write_folder
 from litebert.model.model import Model, ModelOutput, to_arrays
+from litebert.model.sharing import layer_plan
 from litebert.presets import PRESETS
 from litebert.tasks.config import FinetuneConfig
 from litebert.tasks.features import Features, order_epoch
@@ -126,11 +127,18 @@ class Finetuning:
         return [count_labels(batch)] * len(self.losses)
 
     def measure(self, model: nn.Module, batch: Batch, totals: Sequence[float], stage: int) -> list[Tensor]:
-        """The loss of the task, in its parts."""
+        """The loss of the task, in its parts; if elastic, half of it after an earlier pass that is drawn."""
         if self.config.frozen:
             self.model.encoder.eval()  # what stays as it is needs no dropout
         output: ModelOutput = model(**batch.inputs())
-        return self.task_kind.loss(output, batch, totals, self._weights)
+        losses = self.task_kind.loss(output, batch, totals, self._weights)
+        passes = len(layer_plan(self.config.model))
+        if not self.config.elastic or passes == 1:
+            return losses
+        # The loop seeds every step, so that its micro-batches stop after the same pass.
+        early: ModelOutput = model(**batch.inputs(), stop_after=1 + torch.initial_seed() % (passes - 1))
+        early_losses = self.task_kind.loss(early, batch, totals, self._weights)
+        return [(full + part) / 2 for full, part in zip(losses, early_losses, strict=True)]
 
     def evaluate(self, stage: int) -> tuple[dict[str, float], list[dict[str, Any]]]:
         """Metrics on the development examples, if there are any; what the main process finds counts for all."""
@@ -146,7 +154,7 @@ class Finetuning:
 
     def operations(self, batch: Batch, stage: int) -> float:
         """Operations of a step on a batch, padding included; a frozen encoder only runs forward."""
-        share = 1 / 3 if self.config.frozen else 1.0
+        share = (1 / 3 if self.config.frozen else 1.0) * (1.5 if self.config.elastic else 1.0)
         return share * training_flops(self.config.model, batch.input_ids.shape[-1]) * batch.input_ids.numel()
 
     def describe_stage(self, stage: int) -> dict[str, Any]:
@@ -297,6 +305,7 @@ def _describe(config: FinetuneConfig, state: TrainingState, num_items: int) -> s
         "dropout": f"{config.model.hidden_dropout:g}, before the classifier {config.model.classifier_dropout:g}",
         "longest row": f"{config.windows.max_length if config.windows else config.max_length} tokens",
         "encoder": "frozen" if config.frozen else "trained",
+        **({"answers": "after every pass"} if config.elastic else {}),
         **({} if config.teacher is None else {"teacher": model_name(config.teacher)}),
         "begun with": "random weights" if config.begin_from is None else "a pretrained encoder",
         "seed": str(train.seed),
