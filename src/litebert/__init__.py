@@ -11,9 +11,7 @@ if TYPE_CHECKING:
     from litebert.api import compress as compress
     from litebert.api import distill as distill
     from litebert.api import evaluate as evaluate
-    from litebert.api import export as export
     from litebert.api import finetune as finetune
-    from litebert.api import optimize as optimize
     from litebert.api import prepare as prepare
     from litebert.api import pretrain as pretrain
     from litebert.batch import Batch as Batch
@@ -23,8 +21,10 @@ if TYPE_CHECKING:
     from litebert.corpus.stream import StreamConfig as StreamConfig
     from litebert.errors import FolderError as FolderError
     from litebert.errors import LitebertError as LitebertError
+    from litebert.inference.export import export as export
     from litebert.inference.load import Pipeline as Pipeline
     from litebert.inference.load import load as load
+    from litebert.inference.optimize import optimize as optimize
     from litebert.model.model import Model as Model
     from litebert.presets import PRESETS as PRESETS
     from litebert.text.tokenizer import Tokenizer as Tokenizer
@@ -75,8 +75,8 @@ _HOMES = {
     "compress": "litebert.api",
     "distill": "litebert.api",
     "evaluate": "litebert.api",
-    "export": "litebert.api",
-    "optimize": "litebert.api",
+    "export": "litebert.inference.export",
+    "optimize": "litebert.inference.optimize",
     "finetune": "litebert.api",
     "load": "litebert.inference.load",
     "prepare": "litebert.api",

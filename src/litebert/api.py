@@ -13,7 +13,6 @@ make.
 
 import inspect
 import os
-import shutil
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -33,14 +32,10 @@ from litebert.distillation.settings import (
     resume_distillation,
 )
 from litebert.errors import LitebertError, RequestError
-from litebert.folders import MANIFEST, locate_model, read_text, remove_folder, replace_folder
+from litebert.folders import MANIFEST, read_text, remove_folder
 from litebert.hub import DEFAULT_ENCODER
-from litebert.inference.export import ExportResult, export_onnx
 from litebert.inference.lines import read_lines
 from litebert.inference.load import Pipeline, load
-from litebert.inference.optimization import OPTIMIZED_FILE, write_optimization
-from litebert.inference.optimize import OptimizeResult, Variant
-from litebert.inference.optimize import optimize as find_fastest
 from litebert.model.head_kinds import EXIT_HEADS
 from litebert.presets import PRESETS
 from litebert.pretraining.job import pretrain as run_pretraining
@@ -52,21 +47,17 @@ from litebert.tasks.finetune import balance_classes, open_encoder
 from litebert.tasks.finetune import finetune as run_finetuning
 from litebert.tasks.kinds import KINDS, kind_of
 from litebert.tasks.metrics import Evaluation
+from litebert.tasks.readers.known import Examples, read_rated_examples, read_task_examples
 from litebert.tasks.readers.sources import (
     OFFICIAL,
     OwnData,
     explain_missing,
-    hold_out,
-    is_official,
-    read_examples,
-    read_labelled,
     read_official,
     read_own,
     stem_of,
 )
-from litebert.tasks.readers.tables import list_columns
-from litebert.tasks.saved import TASK_FILE, SavedTask
-from litebert.tasks.task import Columns, Dataset, Example, Task, TextExample, hash_examples
+from litebert.tasks.saved import TASK_FILE
+from litebert.tasks.task import Columns, Dataset, Example
 from litebert.text.formats import format_of
 from litebert.text.records import RecordSource
 from litebert.text.sources import Reader, open_sources
@@ -81,10 +72,8 @@ __all__ = [
     "compress",
     "distill",
     "evaluate",
-    "export",
     "finetune",
     "open_fuel",
-    "optimize",
     "prepare",
     "pretrain",
     "read_data",
@@ -290,72 +279,6 @@ def compress(
         raise
 
 
-def export(model: PathLike, out: PathLike = "exported", *, depth: int | None = None) -> ExportResult:
-    """Write a model as an ONNX file, with its tokenizer beside it, for onnxruntime and whatever else reads ONNX.
-
-    `model` is a folder, a run or a hub name. Weights that layers share stand once in the file. `depth` writes another
-    number of layers, where layers are shared.
-    """
-    pipeline = load(os.fspath(model))
-    if len(pipeline.members) > 1:
-        raise RequestError(f"{model} is an ensemble of {len(pipeline.members)} models: export them one by one")
-    return export_onnx(pipeline.members[0], Path(out), depth)
-
-
-def optimize(
-    model: PathLike,
-    data: PathLike | Sequence[Example],
-    *,
-    max_drop: float = 0.5,
-    out: PathLike | None = None,
-    exits: bool = True,
-    split: str = "dev",
-    skip_bad: bool = False,
-    format: str | None = None,
-    header: bool = True,
-    on_variant: Callable[[Variant], None] = lambda variant: None,
-) -> OptimizeResult:
-    """Find out how fast a model may run before it loses more than `max_drop` points on examples with labels.
-
-    What was found goes into `optimized.json` beside the weights, or into a copy of the model at `out`; `load` follows
-    it. An encoder that was not fine-tuned is measured on pairs of texts with scores, by the cosines of their vectors.
-    """
-    pipeline = load(os.fspath(model), optimized=False)
-    if isinstance(data, str | os.PathLike):
-        how = {"skip_bad": skip_bad, "format": format, "header": header}
-        pipeline, data = _read_measured(pipeline, Path(data), split, how)
-    folder = pipeline.members[0].folder
-    if out is None and not Path(locate_model(os.fspath(model))).is_dir():
-        raise RequestError(f"{model} is not a folder of yours: name one for the optimized copy with --out")
-    if out is not None and Path(out).exists():
-        raise RequestError(f"{out} is there already: name a new folder")
-    found = find_fastest(pipeline, data, max_drop, exits=exits, on_variant=on_variant)
-    if out is not None:
-        with replace_folder(Path(out)) as staging:
-            others = shutil.ignore_patterns(MANIFEST, OPTIMIZED_FILE)
-            shutil.copytree(folder, staging, dirs_exist_ok=True, ignore=others)
-        folder = Path(out)
-    write_optimization(folder, found.optimization)
-    return found
-
-
-def _read_measured(
-    pipeline: Pipeline, data: Path, split: str, how: dict[str, Any]
-) -> tuple[Pipeline, Sequence[Example]]:
-    """Examples to measure a model by; and the model with the task that they are of."""
-    member = pipeline.members[0]
-    if member.saved is None and pipeline.head == "sentence-embedding":
-        rated = read_rated(data)
-        task = Task(name="similarity", kind="similarity", metrics=("pearson", "spearman"), is_pair=True)
-        saved = SavedTask(task=task, max_length=member.max_length)
-        pairs = zip(rated.first, rated.second, rated.scores, strict=True)
-        examples = [TextExample(str(number), *one) for number, one in enumerate(pairs)]
-        return replace(pipeline, members=(replace(member, saved=saved),)), examples
-    if member.saved is None and pipeline.head == "sequence-classification":
-        pipeline = pipeline.as_classifier(is_pair=data.is_file() and "pair" in list_columns(data))
-    return pipeline, read_task_examples(pipeline.task, data, split, **how).examples
-
-
 def _is_corpus(text: PathLike | Sequence[PathLike]) -> bool:
     return isinstance(text, str | os.PathLike) and (Path(text) / MANIFEST).is_file()
 
@@ -404,19 +327,9 @@ def open_fuel(
 
 def read_rated(path: Path) -> RatedPairs:
     """Pairs of texts with scores: STS-B's development set, or a file of your own."""
-    if path.is_dir():
-        examples: Sequence[Example] = read_official("sts-b", path, ["dev"]).splits["dev"]
-    else:
-        names = {name.lower() for name in list_columns(path)} if path.is_file() else {*()}
-        official = Columns(text="sentence1", pair="sentence2", label="score")
-        columns = official if {"sentence1", "sentence2", "score"} <= names else Columns(pair="pair")
-        _, examples, _ = read_labelled(path, "similarity", columns)
-    found = [(one.text, one.pair, one.label) for one in examples if isinstance(one, TextExample)]
-    rated = [(text, pair, float(label)) for text, pair, label in found if pair and isinstance(label, int | float)]
-    if len(rated) < 2:
-        raise RequestError(f"{path} has no pairs of texts with scores: it needs the columns text, pair and label")
-    first, second, scores = (list(values) for values in zip(*rated, strict=True))
-    return RatedPairs(first, second, scores, str(path))
+    rated = read_rated_examples(path)
+    scores = [float(one.label) for one in rated if isinstance(one.label, int | float)]
+    return RatedPairs([one.text for one in rated], [one.pair or "" for one in rated], scores, str(path))
 
 
 # --- from an encoder and examples to answers ----------------------------------------------------------------------
@@ -609,50 +522,6 @@ def report_writer(folder: Path, data: Dataset) -> Callable[[Mapping[str, Evaluat
         return write_task_report(folder, data.task, data.splits["dev"], found.predictions, found.metrics)
 
     return write
-
-
-@dataclass(frozen=True)
-class Examples:
-    """Examples of a known task, how many bad records were left out, and what the split is called."""
-
-    examples: list[Example]
-    num_skipped: int
-    split: str
-
-
-def read_task_examples(
-    task: Task,
-    path: Path,
-    split: str = "dev",
-    *,
-    with_labels: bool = True,
-    held_out_by: Sequence[str | None] | None = None,
-    skip_bad: bool = False,
-    format: str | None = None,
-    header: bool = True,
-) -> Examples:
-    """Read examples of a known task from a file, or from a folder of official files.
-
-    `held_out_by` are hashes of the examples that models held out of a training file: then only these are given.
-    """
-    if not path.exists():
-        raise RequestError(f"{path} is not there: name a file of examples, or a folder of official files")
-    if held_out_by is not None and is_official(task):
-        raise RequestError(f"{task.name} has official examples for development: leave --held-out out")
-    if path.is_dir():
-        if not is_official(task):
-            raise RequestError(f"{path} is a folder: name a file of {task.name}'s examples")
-        data = read_official(task.name, path, [split], skip_bad)
-        return Examples([*data.splits[split]], data.num_skipped, split)
-    examples, num_skipped = read_examples(task, path, with_labels, skip_bad, format, header)
-    if held_out_by is not None:
-        _, examples = hold_out(task, examples)
-        if any(one != hash_examples(examples) for one in held_out_by):
-            raise RequestError(
-                f"the model did not hold these out: {path} has changed since, or its run had another file, --dev or "
-                "other bad records; leave --held-out out"
-            )
-    return Examples(examples, num_skipped, stem_of(path))
 
 
 def evaluate(

@@ -72,7 +72,7 @@ def test_batches_that_close_up_say_what_was_foreseen(
 ) -> None:
     engine, _ = make(tmp_path / "model", head, problem)
     if head == "question-answering" and policy.confidence <= 1:  # of two ends, each among many tokens
-        policy = policy.model_copy(update={"confidence": policy.confidence / 4})
+        policy = policy.model_copy(update={"confidence": policy.confidence / 40})
     early = engine.configured(exits=policy)
     num_early = 0
     for seed in range(5):

@@ -13,8 +13,8 @@ from litebert.cli.task_data import layout, reading, split_reading
 from litebert.errors import RequestError
 
 if TYPE_CHECKING:
-    from litebert.api import Examples
     from litebert.inference.load import Member
+    from litebert.tasks.readers.known import Examples
     from litebert.tasks.task import Predictions, Task
 
 __all__ = ["ensemble", "evaluate", "predict", "score"]
@@ -233,7 +233,7 @@ def _read(
     task: "Task", path: Path, split: str, given: dict[str, Any], held_out_by: "Sequence[Member] | None" = None
 ) -> "Examples":
     """Examples whose answers are known."""
-    from litebert.api import read_task_examples
+    from litebert.tasks.readers.known import read_task_examples
 
     hashes = None if held_out_by is None else [member.task.dev for member in held_out_by]
     read, _ = split_reading(given)
@@ -243,8 +243,8 @@ def _read(
 
 def _read_unanswered(task: "Task", name: str, split: str, given: dict[str, Any]) -> "Examples":
     """Examples whose answers need not be known, also from lines of text or from standard input."""
-    from litebert.api import Examples, read_task_examples
     from litebert.inference.lines import read_lines
+    from litebert.tasks.readers.known import Examples, read_task_examples
     from litebert.tasks.readers.sources import has_plain_lines, stem_of
 
     if name == "-":

@@ -29,10 +29,10 @@ def export(
     from litebert.runtime import prepare_process
 
     prepare_process()
-    from litebert import api
+    from litebert.inference import export as exporting
     from litebert.quantities import format_bytes
 
-    result = api.export(model, out, depth=depth)
+    result = exporting.export(model, out, depth=depth)
     if as_json:
         about = {"file": str(result.file), "bytes": result.num_bytes, "weight_bytes": result.weight_bytes}
         print_json({**about, "difference": result.difference})

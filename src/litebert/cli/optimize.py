@@ -44,12 +44,12 @@ def optimize(
     from litebert.runtime import prepare_process
 
     prepare_process()
-    from litebert import api
+    from litebert.inference import optimize as gate
 
     read, _ = split_reading(given)
     how = {name: read[name] for name in ("format", "header", "skip_bad")}
     typer.echo(f"{'':32} {'metric':>7} {'lost':>6} {'alike':>7} {'passes':>6} {'speed':>6}", err=True)
-    found = api.optimize(model, data, max_drop=max_drop, out=out, exits=exits, split=split, on_variant=_show, **how)
+    found = gate.optimize(model, data, max_drop=max_drop, out=out, exits=exits, split=split, on_variant=_show, **how)
     best = found.chosen
     if as_json:
         print_json(

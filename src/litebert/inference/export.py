@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from litebert.errors import LitebertError
+from litebert.errors import LitebertError, RequestError
 from litebert.folders import replace_folder
-from litebert.inference.load import Member
+from litebert.inference.load import Member, load
 from litebert.inference.onnx_graph import OUTPUTS, list_inputs
 from litebert.inference.sessions import has_onnx, open_session
 from litebert.model.hf.folder_config import render_config
@@ -21,7 +21,7 @@ from litebert.tasks.outputs import TorchRunner
 if TYPE_CHECKING:
     from litebert.model.model import Model
 
-__all__ = ["ONNX_FILE", "ExportResult", "check_onnx", "export_onnx"]
+__all__ = ["ONNX_FILE", "ExportResult", "check_onnx", "export", "export_onnx"]
 
 ONNX_FILE = "model.onnx"
 _LARGEST_DIFFERENCE = 1e-3
@@ -44,6 +44,18 @@ class ExportResult:
     def file(self) -> Path:
         """The ONNX file."""
         return self.folder / ONNX_FILE
+
+
+def export(model: str | Path, out: str | Path = "exported", *, depth: int | None = None) -> ExportResult:
+    """Write a model as an ONNX file, with its tokenizer beside it, for onnxruntime and whatever else reads ONNX.
+
+    `model` is a folder, a run or a hub name. Weights that layers share stand once in the file. `depth` writes another
+    number of layers, where layers are shared.
+    """
+    pipeline = load(model)
+    if len(pipeline.members) > 1:
+        raise RequestError(f"{model} is an ensemble of {len(pipeline.members)} models: export them one by one")
+    return export_onnx(pipeline.members[0], Path(out), depth)
 
 
 def export_onnx(member: Member, folder: Path, depth: int | None = None) -> ExportResult:

@@ -6,21 +6,24 @@ that does not help, nothing is changed. A weight that several layers share is ro
 its error comes back with every pass: that is why nothing here is taken on trust.
 """
 
+import shutil
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from litebert.errors import RequestError
+from litebert.folders import MANIFEST, locate_model, replace_folder
 from litebert.inference.early_exit import ExitPolicy, find_exits
 from litebert.inference.engine import VECTORS, Engine
 from litebert.inference.int8 import choose_int8
-from litebert.inference.load import Member, Pipeline
-from litebert.inference.optimization import Optimization
+from litebert.inference.load import Member, Pipeline, load
+from litebert.inference.optimization import OPTIMIZED_FILE, Optimization, write_optimization
 from litebert.model.head_kinds import EXIT_HEADS
 from litebert.model.hf.checkpoint import hash_weights
 from litebert.model.sharing import layer_plan
@@ -29,10 +32,12 @@ from litebert.tasks.kinds import kind_of
 from litebert.tasks.kinds.options import Outputs
 from litebert.tasks.metrics import evaluate_outputs
 from litebert.tasks.outputs import Runner, run_saved
+from litebert.tasks.readers.known import read_rated_examples, read_task_examples
+from litebert.tasks.readers.tables import list_columns
 from litebert.tasks.saved import SavedTask
 from litebert.tasks.task import Example, Task
 
-__all__ = ["OptimizeResult", "Variant", "optimize"]
+__all__ = ["OptimizeResult", "Variant", "find_fastest", "optimize"]
 
 AS_IT_IS = "fp32"
 _CONFIDENCES = (0.8, 0.85, 0.9, 0.95, 0.97, 0.98, 0.99, 0.995, 0.999)
@@ -168,6 +173,57 @@ class _Replay:
 
 
 def optimize(
+    model: str | Path,
+    data: str | Path | Sequence[Example],
+    *,
+    max_drop: float = 0.5,
+    out: str | Path | None = None,
+    exits: bool = True,
+    split: str = "dev",
+    skip_bad: bool = False,
+    format: str | None = None,
+    header: bool = True,
+    on_variant: Callable[[Variant], None] = lambda variant: None,
+) -> OptimizeResult:
+    """Find out how fast a model may run before it loses more than `max_drop` points on examples with labels.
+
+    What was found goes into `optimized.json` beside the weights, or into a copy of the model at `out`; `load` follows
+    it. An encoder that was not fine-tuned is measured on pairs of texts with scores, by the cosines of their vectors.
+    """
+    pipeline = load(model, optimized=False)
+    if isinstance(data, str | Path):
+        how = {"skip_bad": skip_bad, "format": format, "header": header}
+        pipeline, data = _read_measured(pipeline, Path(data), split, how)
+    folder = pipeline.members[0].folder
+    if out is None and not Path(locate_model(model)).is_dir():
+        raise RequestError(f"{model} is not a folder of yours: name one for the optimized copy with --out")
+    if out is not None and Path(out).exists():
+        raise RequestError(f"{out} is there already: name a new folder")
+    found = find_fastest(pipeline, data, max_drop, exits=exits, on_variant=on_variant)
+    if out is not None:
+        with replace_folder(Path(out)) as staging:
+            others = shutil.ignore_patterns(MANIFEST, OPTIMIZED_FILE)
+            shutil.copytree(folder, staging, dirs_exist_ok=True, ignore=others)
+        folder = Path(out)
+    write_optimization(folder, found.optimization)
+    return found
+
+
+def _read_measured(
+    pipeline: Pipeline, data: Path, split: str, how: dict[str, Any]
+) -> tuple[Pipeline, Sequence[Example]]:
+    """Examples to measure a model by; and the model with the task that they are of."""
+    member = pipeline.members[0]
+    if member.saved is None and pipeline.head == "sentence-embedding":
+        task = Task(name="similarity", kind="similarity", metrics=("pearson", "spearman"), is_pair=True)
+        saved = SavedTask(task=task, max_length=member.max_length)
+        return replace(pipeline, members=(replace(member, saved=saved),)), read_rated_examples(data)
+    if member.saved is None and pipeline.head == "sequence-classification":
+        pipeline = pipeline.as_classifier(is_pair=data.is_file() and "pair" in list_columns(data))
+    return pipeline, read_task_examples(pipeline.task, data, split, **how).examples
+
+
+def find_fastest(
     pipeline: Pipeline,
     examples: Sequence[Example],
     max_drop: float = 0.5,
