@@ -81,7 +81,10 @@ def test_another_encoder_is_refused(saved: Path, copy: Path, small_tokenizer: To
     with pytest.raises(RequestError, match="was made with the encoder small, and other has other weights"):
         Index.open(saved, litebert.load(other))
     info = json.loads((copy / "search-index.json").read_text(encoding="utf-8"))
-    for folder, message in ((other, "has other weights"), (tmp_path / "gone", "needs its encoder small")):
+    for folder, message in (
+        (other, "has other weights"),
+        (tmp_path / "gone", "encoder small, which is not where it was"),
+    ):
         changed = {**info, "encoder_folder": str(folder)}
         (copy / "search-index.json").write_text(json.dumps(changed), encoding="utf-8")
         with pytest.raises(LitebertError, match=message):
@@ -151,4 +154,16 @@ def test_what_cannot_be_built(encoder: litebert.Pipeline, saved: Path, tmp_path:
         encoder.index([], tmp_path / "index")
     with pytest.raises(RequestError, match="the question is empty"):
         Index.open(saved).search(" ")
+    with pytest.raises(RequestError, match="give a list of them"):
+        encoder.index("a text", tmp_path / "index")
+    with pytest.raises(RequestError, match="top must be at least 1"):
+        Index.open(saved).search("a question", 0)
     assert not (tmp_path / "index").exists()
+
+
+def test_any_text_comes_back_as_it_was(encoder: litebert.Pipeline) -> None:
+    texts = ['two\nlines\u2028and a "quote"', "café 今天", "half of a pair: \ud83d", ""]
+    index = encoder.index(texts)
+    assert [index[number].text for number in range(len(texts))] == texts
+    with pytest.raises(IndexError):
+        index[len(texts)]

@@ -45,6 +45,8 @@ def test_a_stream_has_the_vectors_of_embed(encoder: litebert.Pipeline) -> None:
     assert len(taken) == len(first) == 16  # no more is read than is embedded
     found = np.concatenate([first, *blocks])
     np.testing.assert_allclose(found, encoder.embed(TEXTS, depth=1, dimensions=8), atol=1e-6)
+    with pytest.raises(RequestError, match="give an iterable"):
+        next(encoder.embed_stream("a text"))
     assert done == sorted(done)
     assert done[-1] == len(TEXTS)
 

@@ -164,7 +164,7 @@ class Index:
             encoder = load(source)
         except FolderError as error:
             raise FolderError(
-                f"{self.folder} needs its encoder {name}, wherever it is now: name it ({error})"
+                f"{self.folder} was made with the encoder {name}, which is not where it was: name it ({error})"
             ) from None
         self._check_encoder(encoder)
         return encoder
@@ -215,15 +215,22 @@ class Index:
         is_whole = isinstance(array, np.memmap) and array.offset + array.nbytes == path.stat().st_size
         if not is_whole or array.dtype != np.dtype(dtype) or array.shape != shape:
             raise self._refuse(name)
-        return np.asarray(array)
+        return array
 
     def _refuse(self, name: str) -> FolderError:
         return FolderError(f"{self.folder / name} is missing or damaged: make the index again")
 
 
 def _as_passages(texts: Iterable[str | Passage]) -> Iterator[Passage]:
+    if isinstance(texts, str):
+        raise RequestError("an index is made of many texts: give a list of them")
     for number, text in enumerate(texts):
         yield text if isinstance(text, Passage) else Passage(text, str(number))
+
+
+def _as_line(passage: Passage) -> bytes:
+    """JSON in which any text survives, also half of a pair of surrogates."""
+    return json.dumps(asdict(passage), ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"
 
 
 def _write_files(folder: Path, blocks: Iterable[tuple[list[Passage], Vectors]], size: int, precision: Precision) -> int:
@@ -245,7 +252,7 @@ def _write_files(folder: Path, blocks: Iterable[tuple[list[Passage], Vectors]], 
                 arrays[_SCALES].append(scales)
                 vectors = np.rint(vectors / scales[:, None])
             arrays[_VECTORS].append(vectors.astype(precision))
-            lines = [json.dumps(asdict(passage), ensure_ascii=False).encode() + b"\n" for passage in passages]
+            lines = [_as_line(passage) for passage in passages]
             arrays[_OFFSETS].append(streams[_PASSAGES].tell() + np.cumsum([len(line) for line in lines]))
             streams[_PASSAGES].writelines(lines)
         for array in arrays.values():

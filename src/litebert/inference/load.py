@@ -339,6 +339,8 @@ class Pipeline:
 
         `how` is what `embed` takes beside texts.
         """
+        if isinstance(texts, str):
+            raise RequestError("a stream has many texts: give an iterable of them, or call embed")
         stream, num_before = iter(texts), 0
 
         def show(done: int) -> None:

@@ -8,18 +8,22 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from litebert.errors import RequestError
+
 __all__ = ["TopK", "find_nearest"]
 
 Vectors = NDArray[np.float32]
 
 _BLOCK_BYTES = 3 << 20  # of float32: what is made of a block is still in the cache when the product reads it
-_SHIFT, _MASK, _FACTOR = np.int32(13), np.uint32(0x8FFFE000).view(np.int32), np.float32(2.0**112)
+_HALF_MASK, _HALF_FACTOR = np.uint32(0x8FFFE000).view(np.int32), np.float32(2.0**112)
 
 
 class TopK:
     """For each of some rows the `k` highest scores of all that were added; of equal ones, those that came first."""
 
     def __init__(self, num_rows: int, k: int) -> None:
+        if k < 1:
+            raise RequestError(f"top must be at least 1, not {k}")
         self.k, self.num_added = k, 0
         self.scores = [np.zeros(0, np.float32)] * num_rows
         """Of each row, the highest first."""
@@ -61,6 +65,8 @@ def find_nearest(
 ) -> TopK:
     """The vectors (float32, float16 or int8) with the highest products with each question; `scales` multiply them."""
     best = TopK(len(questions), k)
+    if vectors.dtype == np.float16:
+        questions = questions * _HALF_FACTOR
     for begin, block in _widen_blocks(vectors):
         products = questions @ block.T  # (questions, vectors of the block)
         if scales is not None:
@@ -70,7 +76,10 @@ def find_nearest(
 
 
 def _widen_blocks(vectors: NDArray[np.generic]) -> Iterator[tuple[int, Vectors]]:
-    """Vectors as float32, some at a time, with the number of the first; each block is written over the one before."""
+    """Vectors as float32, some at a time, with the number of the first; each block is written over the one before.
+
+    Those of float16 have to be multiplied by `_HALF_FACTOR`.
+    """
     vectors = np.asarray(vectors)  # a slice of a plain array is made sooner than one of a memory map
     num_rows, width = vectors.shape
     size = max(1, _BLOCK_BYTES // (4 * width))
@@ -88,12 +97,11 @@ def _widen_blocks(vectors: NDArray[np.generic]) -> Iterator[tuple[int, Vectors]]
 
 
 def _widen_halves(halves: NDArray[np.int16], wide: NDArray[np.int32]) -> None:
-    """The bits of finite float16 numbers as those of float32: five times as fast as NumPy's own cast.
+    """The bits of finite float16 numbers as those of float32, but for a factor: six times as fast as NumPy's own cast.
 
-    Sign and digits move to where float32 has them; the product mends the exponent, and is exact.
+    Sign, exponent and digits move to where float32 has them. The exponent counts from elsewhere there, which makes all
+    numbers smaller by the same power of two; to multiply by that is exact.
     """
     np.copyto(wide, halves)
-    np.left_shift(wide, _SHIFT, out=wide)
-    np.bitwise_and(wide, _MASK, out=wide)
-    numbers = wide.view(np.float32)
-    np.multiply(numbers, _FACTOR, out=numbers)
+    np.left_shift(wide, 13, out=wide)
+    np.bitwise_and(wide, _HALF_MASK, out=wide)
