@@ -232,6 +232,7 @@ def test_what_reads_folders_graphs_and_examples_needs_no_torch() -> None:
         "litebert.tasks.readers.sources",
         "litebert.inference.load",
         "litebert.inference.search",
+        "litebert.inference.index",
     )
     code = f"import importlib, sys; sys.modules['torch'] = None; [importlib.import_module(name) for name in {modules}]"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from litebert.errors import FolderError as FolderError
     from litebert.errors import LitebertError as LitebertError
     from litebert.inference.export import export as export
+    from litebert.inference.index import Index as Index
     from litebert.inference.load import Pipeline as Pipeline
     from litebert.inference.load import load as load
     from litebert.inference.optimize import optimize as optimize
@@ -39,6 +40,7 @@ __all__ = [
     "Corpus",
     "FinetuneResult",
     "FolderError",
+    "Index",
     "LitebertError",
     "Model",
     "ModelConfig",
@@ -63,6 +65,7 @@ _HOMES = {
     "BatchStream": "litebert.corpus.stream",
     "Corpus": "litebert.corpus.corpus",
     "FolderError": "litebert.errors",
+    "Index": "litebert.inference.index",
     "LitebertError": "litebert.errors",
     "Model": "litebert.model.model",
     "ModelConfig": "litebert.config",

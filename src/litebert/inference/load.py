@@ -5,11 +5,13 @@ reviews.classify("what a film").label           # a text gives one answer, a lis
 reviews.predict(["what a film", "boring"])      # whatever the model was fine-tuned for
 litebert.load("my-run").embed(texts)            # vectors, from any model
 litebert.load().search("a question", texts)     # with the encoder that comes with litebert
+litebert.load().index(texts, "my-index")        # embedded once, searched as often as one likes
 """
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +23,7 @@ from litebert.errors import FolderError, RequestError
 from litebert.folders import locate_model, read_json
 from litebert.hub import DEFAULT_ENCODER, resolve
 from litebert.inference.engine import Engine
+from litebert.inference.nearest import TopK
 from litebert.presets import PRESETS
 from litebert.tasks.features import Features, assemble, encode_texts, part_by_length
 from litebert.tasks.kinds import KINDS, kind_of
@@ -35,11 +38,25 @@ from litebert.text.tokenizer import Tokenizer
 from litebert.training.run_folder import RunFolder
 
 if TYPE_CHECKING:
+    from litebert.inference.index import Index, Precision
+    from litebert.inference.search import Passage
     from litebert.model.model import Model
 
-__all__ = ["ENSEMBLE", "Member", "Pipeline", "TokenGuess", "TruncationWarning", "check_members", "load"]
+__all__ = [
+    "ENSEMBLE",
+    "WINDOW",
+    "Member",
+    "Pipeline",
+    "TokenGuess",
+    "TruncationWarning",
+    "check_members",
+    "load",
+    "normalize",
+]
 
 ENSEMBLE = "ensemble.json"
+WINDOW = 4096
+"""How many texts of a stream are embedded together: enough that texts of like length meet."""
 Vectors = NDArray[np.float32]
 OnProgress = Callable[[int], None]
 
@@ -315,12 +332,30 @@ class Pipeline:
             vectors = _cut_vectors(vectors, dimensions)
         return vectors[0] if is_one else vectors
 
+    def embed_stream(
+        self, texts: Iterable[str], *, window: int = WINDOW, on_progress: OnProgress = _ignore, **how: Any
+    ) -> Iterator[Vectors]:
+        """Vectors of any number of texts, so many at a time and in their order; memory does not grow with the number.
+
+        `how` is what `embed` takes beside texts.
+        """
+        if isinstance(texts, str):
+            raise RequestError("a stream has many texts: give an iterable of them, or call embed")
+        stream, num_before = iter(texts), 0
+
+        def show(done: int) -> None:
+            on_progress(num_before + done)
+
+        while some := list(islice(stream, window)):
+            yield self.embed(some, on_progress=show, **how)
+            num_before += len(some)
+
     def similarity(self, texts: str | Iterable[str], others: str | Iterable[str], **how: Any) -> Any:
         """Cosines of vectors: a number for two texts, a row or column for one and many, a matrix for many and many.
 
         `how` is what `embed` takes beside texts.
         """
-        cosines = _normalize(self.embed(texts, **how)) @ _normalize(self.embed(others, **how)).T
+        cosines = normalize(self.embed(texts, **how)) @ normalize(self.embed(others, **how)).T
         return float(cosines) if np.ndim(cosines) == 0 else cosines
 
     def search(self, query: str | Sequence[str], texts: Sequence[str], top: int = 5, **how: Any) -> Any:
@@ -330,10 +365,26 @@ class Pipeline:
         """
         queries = [query] if isinstance(query, str) else list(query)
         cosines = np.asarray(self.similarity(queries, list(texts), **how))
-        found = [
-            [(int(index), float(row[index])) for index in np.argsort(-row, kind="stable")[:top]] for row in cosines
-        ]
+        best = TopK(len(queries), top)
+        best.add(cosines)
+        found = list(best)
         return found[0] if isinstance(query, str) else found
+
+    def index(
+        self,
+        texts: "Iterable[str | Passage]",
+        folder: str | Path | None = None,
+        *,
+        precision: "Precision" = "float16",
+        depth: int | None = None,
+        dimensions: int | None = None,
+        on_progress: OnProgress = _ignore,
+    ) -> "Index":
+        """Embed texts once and keep their vectors, to be searched often: in a folder, or while the index is in use."""
+        from litebert.inference.index import Index
+
+        how: dict[str, Any] = {"precision": precision, "depth": depth, "dimensions": dimensions}
+        return Index.build(self, texts, folder, on_progress=on_progress, **how)
 
     def fill_mask(self, texts: str | Iterable[str], top: int = 5) -> Any:
         """The likeliest tokens for each mask of a text, the first mask first."""
@@ -357,7 +408,7 @@ class Pipeline:
         ]
 
 
-def _normalize(vectors: Vectors) -> Vectors:
+def normalize(vectors: Vectors) -> Vectors:
     """Vectors of length 1; zeros stay zeros."""
     normed: Vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
     return normed
@@ -366,7 +417,7 @@ def _normalize(vectors: Vectors) -> Vectors:
 def _cut_vectors(vectors: Vectors, dimensions: int) -> Vectors:
     """The first numbers of each vector, which keeps the length that it had."""
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    cut: Vectors = _normalize(vectors[:, :dimensions]) * lengths
+    cut: Vectors = normalize(vectors[:, :dimensions]) * lengths
     return cut
 
 

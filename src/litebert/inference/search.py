@@ -4,19 +4,18 @@ Passages are embedded block by block and only the best are kept, so that memory 
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, tee
 from typing import Any
 
-import numpy as np
-
 from litebert.errors import RequestError
-from litebert.inference.load import Pipeline
+from litebert.inference.load import OnProgress, Pipeline, Vectors, normalize
+from litebert.inference.nearest import TopK
 from litebert.text.sentences import split_sentences
 from litebert.text.sources import Document
 
-__all__ = ["Found", "Passage", "cut_passages", "search_passages"]
+__all__ = ["Found", "Passage", "check_questions", "cut_passages", "embed_passages", "search_passages"]
 
 _BLOCK = 2048  # passages that are embedded together
 _MOST_WORDS = 80
@@ -79,32 +78,40 @@ def _join_sentences(sentences: list[str], most_words: int) -> Iterator[str]:
         yield " ".join(joined)
 
 
+def check_questions(questions: Sequence[str]) -> None:
+    """Refuse to look for nothing."""
+    if not questions or not all(question.strip() for question in questions):
+        raise RequestError("there is nothing to look for: the question is empty")
+
+
+def embed_passages(
+    encoder: Pipeline, passages: Iterable[Passage], on_progress: OnProgress = lambda done: None, **how: Any
+) -> Iterator[tuple[list[Passage], Vectors]]:
+    """Passages block by block, with their vectors of length 1; `how` is what `Pipeline.embed` takes."""
+    kept, for_vectors = tee(passages)
+    texts = (passage.text for passage in for_vectors)
+    num_done = 0
+    for vectors in encoder.embed_stream(texts, window=_BLOCK, on_progress=on_progress, **how):
+        num_done += len(vectors)
+        yield list(islice(kept, len(vectors))), normalize(vectors)
+    if not num_done:
+        raise RequestError("the text holds no passage to look through: name files with whole sentences")
+
+
 def search_passages(
     encoder: Pipeline,
     questions: Sequence[str],
     passages: Iterable[Passage],
     top: int = 5,
-    on_progress: Callable[[int], None] = lambda done: None,
+    on_progress: OnProgress = lambda done: None,
     **how: Any,
 ) -> list[list[Found]]:
     """For each question the passages that lie nearest, the best first; `how` is what `Pipeline.embed` takes."""
-    if not questions or not all(question.strip() for question in questions):
-        raise RequestError("there is nothing to look for: the question is empty")
-    found: list[list[Found]] = [[] for _ in questions]
-    stream, done = iter(passages), 0
-    while block := list(islice(stream, _BLOCK)):
-        before = done
-        cosines = encoder.similarity(
-            list(questions),
-            [passage.text for passage in block],
-            on_progress=lambda count, before=before: on_progress(before + count),
-            **how,
-        )
-        done += len(block)
-        for number, row in enumerate(np.asarray(cosines)):
-            best = np.argsort(-row, kind="stable")[:top]
-            together = [*found[number], *(Found(block[index], float(row[index])) for index in best)]
-            found[number] = sorted(together, key=lambda one: -one.cosine)[:top]
-    if not done:
-        raise RequestError("the text holds no passage to look through: name files with whole sentences")
-    return found
+    check_questions(questions)
+    asked = normalize(encoder.embed(list(questions), **how))
+    best, kept = TopK(len(questions), top), dict[int, Passage]()
+    for block, vectors in embed_passages(encoder, passages, on_progress, **how):
+        together = kept | dict(enumerate(block, best.num_added))
+        best.add(asked @ vectors.T)
+        kept = {number: together[number] for row in best for number, _ in row}
+    return [[Found(kept[number], cosine) for number, cosine in row] for row in best]
