@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from litebert.inference.load import load
 from litebert.model.model import Model
 from litebert.tasks.kinds import kind_of
 from litebert.tasks.kinds.options import WindowConfig
@@ -177,3 +178,53 @@ def test_a_separator_of_labels(tmp_path: Path) -> None:
     metrics = score(gold, answers, "--kind", "multi-label", "--separator", "|")
     assert metrics["accuracy"] == 0.5
     assert metrics["micro_f1"] == pytest.approx(2 / 3)
+
+
+def test_classify_and_tag_texts_that_are_typed_or_piped(models: Path, tmp_path: Path) -> None:
+    pipeline = load(models / "mood")
+    expected = pipeline.classify(["the river", "two sailors"])
+    file = write(tmp_path, "texts.txt", "the river\n\ntwo sailors\n")
+    shown = run_here("classify", models / "mood", "the river", "--json").stdout
+    assert json.loads(shown) == [{"text": "the river", **vars(expected[0])}]
+    lines = run_here("classify", models / "mood", "--file", file).stdout.splitlines()
+    assert lines == [
+        f"{one.label} {one.probability:.1%}  {text}"
+        for text, one in zip(["the river", "two sailors"], expected, strict=True)
+    ]
+    (tags,) = json.loads(run_here("tag", models / "names", "two sailors", "--json").stdout)
+    assert tags["words"] == ["two", "sailors"]
+    words = [word if name == "O" else f"{word}/{name}" for word, name in zip(tags["words"], tags["tags"], strict=True)]
+    assert run_here("tag", models / "names", "two sailors").stdout.split() == words
+    assert "cannot tag words" in fails("tag", models / "mood", "a text")
+    assert "name texts" in fails("classify", models / "mood")
+    assert "is not there" in fails("classify", models / "mood", "-f", tmp_path / "none.txt")
+
+
+def test_answer_looks_into_a_file(models: Path, tmp_path: Path) -> None:
+    text = "Two sailors crossed the bridge in 1984."
+    file = write(tmp_path, "letter.txt", text)
+    (found,) = json.loads(run_here("answer", models / "mine", "When?", "--context", file, "--json").stdout)
+    assert found["question"] == "When?"
+    assert text[found["begin"] : found["end"]] == found["text"]
+    assert (found["text"] or "(no answer)") in run_here("answer", models / "mine", "When?", "-c", file).stdout
+    assert "is not there" in fails("answer", models / "mine", "When?", "-c", tmp_path / "none.txt")
+
+
+def test_order_asks_both_ways_round(small_tokenizer: Tokenizer, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    shape = small_config(vocab_size=small_tokenizer.vocab_size, initializer_range=0.5)
+    folder = Model(shape, "pretraining").save_pretrained(tmp_path / "model", small_tokenizer)
+    first, second = "two sailors crossed the bridge", "nobody measured three apples"
+    pipeline = load(folder)
+    assert pipeline.order(first, second) == pytest.approx(1 - pipeline.order(second, first), abs=1e-6)
+    encoded = small_tokenizer.encode([first], [second], max_length=shape.max_positions)
+    inputs = {name: torch.from_numpy(one) for name, one in vars(encoded).items()}
+    other = small_tokenizer.encode([second], [first], max_length=shape.max_positions)
+    turned = {name: torch.from_numpy(one) for name, one in vars(other).items()}
+    with torch.inference_mode():
+        ours, theirs = (pipeline.model(**one).sop_logits.softmax(-1)[0, 0].item() for one in (inputs, turned))
+    assert load(folder).order(first, second) == pytest.approx((ours + 1 - theirs) / 2, abs=1e-5)
+    shown = json.loads(run_here("order", folder, first, second, "--json").stdout)
+    assert shown["probability"] == pytest.approx(pipeline.order(first, second), abs=1e-5)
+    likely = first if shown["probability"] >= 0.5 else second
+    assert run_here("order", folder, first, second).stdout.strip().endswith(f"comes first: {likely}")

@@ -7,6 +7,7 @@ import sys
 import typer
 
 from litebert.cli import answers as answers
+from litebert.cli import ask as ask
 from litebert.cli import compare as compare
 from litebert.cli import compress as compress
 from litebert.cli import corpus as corpus

@@ -386,6 +386,18 @@ class Pipeline:
         how: dict[str, Any] = {"precision": precision, "depth": depth, "dimensions": dimensions}
         return Index.build(self, texts, folder, on_progress=on_progress, **how)
 
+    def order(self, first: str, second: str) -> float:
+        """How likely it is that the first text comes before the second, as sentence-order prediction learnt it.
+
+        Both ways round are asked, so that `order(a, b) + order(b, a)` is 1.
+        """
+        if self.head != "pretraining":
+            raise RequestError(f"to tell the order of texts, a model needs the head pretraining, not {self.head}")
+        limit = self.config.max_positions
+        encoded = self.tokenizer.encode([first, second], [second, first], max_length=limit)
+        in_order = probabilities(self.members[0].engine.run(vars(encoded))["sop_logits"])[:, 0]
+        return float((in_order[0] + 1 - in_order[1]) / 2)
+
     def fill_mask(self, texts: str | Iterable[str], top: int = 5) -> Any:
         """The likeliest tokens for each mask of a text, the first mask first."""
         if self.head not in ("pretraining", "masked-lm"):
