@@ -36,8 +36,8 @@ HEADS = get_args(Head)
 DOCS = Path(__file__).parents[2] / "docs" / "export.md"
 
 
-def build(model: Model, depth: int | None = None) -> Any:
-    """The graph of a model in memory."""
+def build(model: Model, depth: int | None = None) -> bytes:
+    """The ONNX file of a model, in memory."""
     return onnx_graph.build_onnx(model.config, model.head, to_arrays(model.state_dict()), depth)
 
 
@@ -53,8 +53,8 @@ def test_every_head_and_every_way_of_sharing(shape: str) -> None:
     for head in HEADS:
         model = Model(small_config(**SHAPES[shape]), head).eval()
         made = build(model)
-        onnx.checker.check_model(made, full_check=True)
-        difference = check_onnx(model, made.SerializeToString())
+        onnx.checker.check_model(onnx.load_from_string(made), full_check=True)
+        difference = check_onnx(model, made)
         assert difference is not None
         assert difference < 1e-4, head
 
@@ -62,12 +62,12 @@ def test_every_head_and_every_way_of_sharing(shape: str) -> None:
 @pytest.mark.parametrize("activation", get_args(Activation))
 def test_activations(activation: Activation) -> None:
     model = Model(small_config(activation=activation), "pretraining").eval()
-    assert check_onnx(model, build(model).SerializeToString()) < 1e-4  # type: ignore[operator]
+    assert check_onnx(model, build(model)) < 1e-4  # type: ignore[operator]
 
 
 def test_outputs_are_the_models_own_whatever_the_sizes() -> None:
     model = Model(small_config(labels=("a", "b", "c")), "sequence-classification").eval()
-    content = build(model).SerializeToString()
+    content = build(model)
     for batch, tokens in ((1, 1), (2, 7), (5, 48)):
         inputs = {
             name: one[:, :tokens] for name, one in small_inputs(model.config, batch, max(tokens, 3 * batch)).items()
@@ -79,7 +79,7 @@ def test_outputs_are_the_models_own_whatever_the_sizes() -> None:
 
 def test_padding_changes_nothing() -> None:
     model = Model(small_config(), "sentence-embedding").eval()
-    content = build(model).SerializeToString()
+    content = build(model)
     inputs = small_inputs(model.config)
     found = run(content, inputs)["sentence_embedding"]
     for row in range(3):
@@ -95,9 +95,10 @@ def test_a_shared_tensor_stands_once(name: str) -> None:
     for head in ("none", "pretraining"):
         model = Model(config, head)  # type: ignore[arg-type]
         weights = 4 * sum(parameter.numel() for parameter in model.parameters())
-        made = build(model)
-        assert len({one.name for one in made.graph.initializer}) == len(made.graph.initializer)
-        assert made.ByteSize() <= 1.05 * weights
+        content = build(model)
+        stored = onnx.load_from_string(content).graph.initializer
+        assert len({one.name for one in stored}) == len(stored)
+        assert len(content) <= 1.05 * weights
 
 
 def test_other_depths() -> None:
@@ -106,7 +107,7 @@ def test_other_depths() -> None:
     for depth in (1, 3, 7):
         with torch.inference_mode():
             expected = model(**inputs, depth=depth).last_hidden_state
-        found = run(build(model, depth).SerializeToString(), inputs)["last_hidden_state"]
+        found = run(build(model, depth), inputs)["last_hidden_state"]
         np.testing.assert_allclose(found, expected, atol=2e-5)
     with pytest.raises(RequestError, match="depth must be between 1 and 8"):
         build(model, 9)
@@ -138,8 +139,5 @@ def test_what_cannot_be_exported(tmp_path: Path, small_encoder: Path, monkeypatc
         litebert.export(tmp_path / "nowhere", tmp_path / "out")
     monkeypatch.setattr(onnx_graph, "LARGEST", 10)
     with pytest.raises(RequestError, match="at most 2 GB"):
-        litebert.export(small_encoder, tmp_path / "out")
-    monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(RequestError, match="pip install onnx"):
         litebert.export(small_encoder, tmp_path / "out")
     assert not (tmp_path / "out").exists()

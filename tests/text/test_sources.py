@@ -317,3 +317,11 @@ def test_hugging_face_datasets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert read(f"hf:{tmp_path}::test") == ["c"]
     assert "check its name" in fault(f"hf:{tmp_path}::dev")
     assert "'text'" in fault(f"hf:{tmp_path}", columns=("body",))
+
+
+def test_a_zstd_file_without_its_library_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "text.txt.zst"
+    path.write_bytes(zstandard.compress(b"a text\n"))
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    with pytest.raises(LitebertError, match="pip install zstandard"):
+        read(path)

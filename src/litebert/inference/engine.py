@@ -139,23 +139,23 @@ class Engine:
         """What the head says after each pass, the last one last."""
         return trace_passes(self._run_part, self.head, layer_plan(self.config), inputs)
 
-    def build(self, head: Head, depth: int | None = None) -> Any:
-        """The model as an ONNX graph."""
+    def build(self, head: Head, depth: int | None = None) -> bytes:
+        """The model as an ONNX file."""
         return build_onnx(self.config, head, self._weights, depth, choose_int8(self._int8))
 
     def _run_session(
         self, head: Head, inputs: Mapping[str, Array], names: list[str], depth: int | None
     ) -> dict[str, Array]:
         if (head, depth) not in self._sessions:
-            self._sessions[head, depth] = open_session(self.build(head, depth).SerializeToString())
+            self._sessions[head, depth] = open_session(self.build(head, depth))
         given = {name: inputs[name].astype(np.int64, copy=False) for name in list_inputs(head)}
         return dict(zip(names, self._sessions[head, depth].run(names, given), strict=True))
 
     def _run_part(self, part: Any, inputs: Mapping[str, Array]) -> list[Array]:
         """The embeddings, a layer or the head alone."""
         if part not in self._sessions:
-            graph = build_part(self.config, self.head, self._weights, part, choose_int8(self._int8))
-            self._sessions[part] = open_session(graph.SerializeToString())
+            content = build_part(self.config, self.head, self._weights, part, choose_int8(self._int8))
+            self._sessions[part] = open_session(content)
         session = self._sessions[part]
         given = {one.name: inputs[one.name] for one in session.get_inputs()}
         found: list[Array] = session.run(None, given)

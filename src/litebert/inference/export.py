@@ -65,8 +65,7 @@ def export_onnx(member: Member, folder: Path, depth: int | None = None) -> Expor
     was optimized is written with the whole numbers of 8 bits that were measured then.
     """
     engine = member.engine
-    graph = engine.build(engine.head, depth)
-    content = graph.SerializeToString(deterministic=True)
+    content = engine.build(engine.head, depth)
     difference = None
     if not engine.has_int8 and has_onnx() and find_spec("torch") is not None:
         difference = check_onnx(engine.model, content, depth)

@@ -40,7 +40,7 @@ def try_products() -> str:
     weight = np.full((_SIZE, _SIZE), 127.0, np.float32)
     states = np.full((3, _SIZE), 127.0, np.float32)
     for kind in (_SIGNED, _UNSIGNED):
-        content = build_product(weight, is_unsigned=kind == _UNSIGNED).SerializeToString()
+        content = build_product(weight, is_unsigned=kind == _UNSIGNED)
         (product,) = open_session(content).run(None, {"states": states})
         if np.array_equal(product, states @ weight.T):
             return kind

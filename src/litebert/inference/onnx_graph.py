@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from litebert.config import Activation, Head, ModelConfig
 from litebert.errors import RequestError
+from litebert.inference.onnx_file import FLOAT, INT64, Node, write_model
 from litebert.model.head_kinds import BEAM_SIZE
 from litebert.model.hf.int8 import quantize
 from litebert.model.sharing import layer_plan
@@ -47,10 +48,8 @@ OUTPUTS: dict[str, dict[str, Shape]] = {
 }
 """What the file of each head gives. The last one's are the likeliest spans, as `AnswerableSpanHead` finds them."""
 _OPSET = 20
-_IR_VERSION = 9
 _HIDDEN_FROM_ATTENTION = -1e30
 LARGEST = 2_000_000_000  # bytes that a protobuf message may have, nearly
-_FLOAT, _INT64 = 1, 7  # in ONNX
 _INTEGERS = (*_INPUTS, "answer_mask", "starts", "ends")
 _WORDS = "encoder.embeddings.words"
 _ZERO = 128  # what stands for 0 in states of 8 bits
@@ -72,24 +71,19 @@ class Int8:
 class _Graph:
     """A graph that grows node by node; a value is the name of what a node makes."""
 
-    nodes: list[Any] = field(default_factory=list)
-    tensors: dict[str, Any] = field(default_factory=dict)
+    nodes: list[Node] = field(default_factory=list)
+    tensors: dict[str, NDArray[Any]] = field(default_factory=dict)
     """Initializers by name: each stands once."""
 
-    def add(self, operator: str, *inputs: str, values: int = 1, **attributes: Any) -> Any:
+    def add(self, operator: str, *inputs: str, values: int = 1, domain: str = "", **attributes: Any) -> Any:
         """A node; its output, or all of them if there are several."""
-        from onnx import helper
-
-        outputs = [f"v{len(self.nodes)}_{number}" for number in range(values)]
-        self.nodes.append(helper.make_node(operator, list(inputs), outputs, **attributes))
-        return outputs[0] if values == 1 else tuple(outputs)
+        outputs = tuple(f"v{len(self.nodes)}_{number}" for number in range(values))
+        self.nodes.append(Node(operator, inputs, outputs, attributes, domain))
+        return outputs[0] if values == 1 else outputs
 
     def tensor(self, name: str, values: NDArray[Any]) -> str:
         """Some weights, under their name; asked for again, they are not stored again."""
-        from onnx import numpy_helper
-
-        if name not in self.tensors:
-            self.tensors[name] = numpy_helper.from_array(np.asarray(values, order="C"), name)
+        self.tensors.setdefault(name, values)
         return name
 
     def number(self, value: float) -> str:
@@ -118,39 +112,18 @@ class _Graph:
 
     def put_out(self, value: str, name: str) -> None:
         """Give a value the name of an output."""
-        from onnx import helper
+        self.nodes.append(Node("Identity", (value,), (name,), {}))
 
-        self.nodes.append(helper.make_node("Identity", [value], [name]))
-
-    def finish(
-        self, inputs: dict[str, Shape], outputs: Mapping[str, Shape], about: dict[str, str] | None = None
-    ) -> Any:
-        """The graph as a model."""
-        from onnx import helper
-
-        def declare(name: str, shape: Shape) -> Any:
-            return helper.make_tensor_value_info(name, _FLOAT if name not in _INTEGERS else _INT64, [*shape])
-
-        made = helper.make_model(
-            helper.make_graph(
-                self.nodes,
-                "litebert",
-                [declare(*one) for one in inputs.items()],
-                [declare(*one) for one in outputs.items()],
-                list(self.tensors.values()),
-            ),
-            opset_imports=[helper.make_opsetid("", _OPSET), *self.own_operators()],
-            ir_version=_IR_VERSION,
-            producer_name="litebert",
+    def write(
+        self, inputs: Mapping[str, Shape], outputs: Mapping[str, Shape], about: Mapping[str, str] | None = None
+    ) -> bytes:
+        """The graph as an ONNX file."""
+        given, made = (
+            {name: (INT64 if name in _INTEGERS else FLOAT, shape) for name, shape in values.items()}
+            for values in (inputs, outputs)
         )
-        helper.set_model_props(made, about or {})
-        return made
-
-    def own_operators(self) -> list[Any]:
-        """What says that operators of onnxruntime are used, where they are."""
-        from onnx import helper
-
-        return [helper.make_opsetid(name, 1) for name in sorted({node.domain for node in self.nodes} - {""})]
+        versions = {"": _OPSET, **{node.domain: 1 for node in self.nodes if node.domain}}
+        return write_model(self.nodes, self.tensors, given, made, versions, about or {})
 
 
 class _Writer:
@@ -261,7 +234,7 @@ class _Writer:
     def bias_attention(self, attention_mask: str) -> str:
         """What is added to the scores of attention: nothing, or so much that padding is not seen."""
         graph = self.graph
-        is_hidden = graph.add("Sub", graph.number(1.0), graph.add("Cast", attention_mask, to=_FLOAT))
+        is_hidden = graph.add("Sub", graph.number(1.0), graph.add("Cast", attention_mask, to=FLOAT))
         bias = graph.add("Mul", is_hidden, graph.number(_HIDDEN_FROM_ATTENTION))
         return str(graph.add("Unsqueeze", bias, graph.integers(1, 2)))  # (batch, 1, 1, tokens)
 
@@ -290,7 +263,7 @@ class _Writer:
         return self.graph.tensor(_WORDS, integers), self.graph.tensor(f"{_WORDS}.scale", scales)
 
     def scale_rows(self, integers: str, scales: str) -> str:
-        floats = self.graph.add("Cast", integers, to=_FLOAT)
+        floats = self.graph.add("Cast", integers, to=FLOAT)
         return str(self.graph.add("Mul", floats, self.graph.add("Unsqueeze", scales, self.graph.integers(-1))))
 
     def attend(self, name: str, hidden: str, bias: str, first_only: bool) -> str:
@@ -342,7 +315,7 @@ class _Writer:
     def embed(self, hidden: str, attention_mask: str) -> str:
         """The mean of the states of each row's tokens, (batch, H), of length 1 if so configured."""
         graph = self.graph
-        mask = graph.add("Cast", attention_mask, to=_FLOAT)
+        mask = graph.add("Cast", attention_mask, to=FLOAT)
         weights = graph.add("Unsqueeze", mask, graph.integers(1))  # (batch, 1, tokens)
         # Two rows, as in `first_two`.
         total = graph.add("MatMul", graph.add("Concat", weights, weights, axis=1), hidden)  # (batch, 2, H)
@@ -446,8 +419,8 @@ def build_onnx(
     weights: Mapping[str, NDArray[Any]],
     depth: int | None = None,
     int8: Int8 | None = None,
-) -> Any:
-    """A model as an ONNX graph (`onnx.ModelProto`), from its weights by the names that they have in memory.
+) -> bytes:
+    """A model as an ONNX file, from its weights by the names that they have in memory.
 
     `depth` writes another number of layers than its own.
     """
@@ -457,7 +430,7 @@ def build_onnx(
     shape = ("batch", "options", "tokens") if head == "multiple-choice" else _TOKENS
     about = {"head": head, "layers": str(len(writer.plan)), "max_positions": str(config.max_positions)}
     labels = {"labels": json.dumps(config.labels, ensure_ascii=False)} if config.labels else {}
-    return writer.graph.finish(dict.fromkeys(list_inputs(head), shape), OUTPUTS[head], about | labels)
+    return writer.graph.write(dict.fromkeys(list_inputs(head), shape), OUTPUTS[head], about | labels)
 
 
 def build_part(
@@ -466,32 +439,30 @@ def build_part(
     weights: Mapping[str, NDArray[Any]],
     part: Literal["embeddings", "head"] | tuple[int, int],
     int8: Int8 | None = None,
-) -> Any:
-    """A part of a model: its embeddings, the layer of two blocks, or its head. `hidden` are the states between."""
+) -> bytes:
+    """An ONNX file with the embeddings of a model, the layer of two blocks, or its head; `hidden` are its states."""
     writer = _begin(config, weights, None, int8)
     graph, states = writer.graph, {"hidden": (*_TOKENS, "hidden")}
     if part == "embeddings":
         graph.put_out(writer.embed_tokens(_INPUTS[0], _INPUTS[2]), "hidden")
-        return graph.finish({_INPUTS[0]: _TOKENS, _INPUTS[2]: _TOKENS}, states)
+        return graph.write({_INPUTS[0]: _TOKENS, _INPUTS[2]: _TOKENS}, states)
     given = {"attention_mask": _TOKENS, **dict.fromkeys(list_inputs(head)[3:], _TOKENS)}
     if part == "head":
         for value, name in zip(writer.write_head(head, "states", "attention_mask"), OUTPUTS[head], strict=True):
             graph.put_out(value, name)
-        return graph.finish({"states": states["hidden"], **given}, OUTPUTS[head])
+        return graph.write({"states": states["hidden"], **given}, OUTPUTS[head])
     graph.put_out(writer.run_layer(part, "states", writer.bias_attention("attention_mask")), "hidden")
-    return graph.finish({"states": states["hidden"], "attention_mask": _TOKENS}, states)
+    return graph.write({"states": states["hidden"], "attention_mask": _TOKENS}, states)
 
 
-def build_product(weight: NDArray[Any], is_unsigned: bool) -> Any:
+def build_product(weight: NDArray[Any], is_unsigned: bool) -> bytes:
     """One product of whole numbers alone, to try what the machine makes of it."""
-    _import_onnx()
     graph = _Graph()
     graph.put_out(graph.multiply_int8(graph.round("states"), "weight", weight, is_unsigned), "product")
-    return graph.finish({"states": ("rows", "inputs")}, {"product": ("rows", "outputs")})
+    return graph.write({"states": ("rows", "inputs")}, {"product": ("rows", "outputs")})
 
 
 def _begin(config: ModelConfig, weights: Mapping[str, NDArray[Any]], depth: int | None, int8: Int8 | None) -> _Writer:
-    _import_onnx()
     num_bytes = sum(array.nbytes for array in weights.values())
     if num_bytes > LARGEST:
         raise RequestError(f"the weights have {num_bytes:,} bytes; one ONNX file holds at most 2 GB")
@@ -501,11 +472,3 @@ def _begin(config: ModelConfig, weights: Mapping[str, NDArray[Any]], depth: int 
 def list_inputs(head: Head) -> list[str]:
     """What the file of a head takes."""
     return [*_INPUTS, *(["answer_mask"] if head == "answerable-question-answering" else [])]
-
-
-def _import_onnx() -> Any:
-    try:
-        import onnx
-    except ModuleNotFoundError as error:
-        raise RequestError("an ONNX file needs onnx, which is not installed: pip install onnx") from error
-    return onnx

@@ -11,7 +11,7 @@ __all__ = ["has_onnx", "open_session"]
 
 def has_onnx() -> bool:
     """Whether graphs can be made and run here."""
-    return find_spec("onnx") is not None and find_spec("onnxruntime") is not None
+    return find_spec("onnxruntime") is not None
 
 
 def _choose_threads() -> int:

@@ -6,6 +6,8 @@ Whatever the blocks of a file are, the lines that come out are the same; what is
 import zlib
 from collections.abc import Callable, Iterator
 
+from litebert.errors import LitebertError
+
 __all__ = [
     "BLOCK",
     "COMPRESSIONS",
@@ -129,8 +131,10 @@ def gunzip(chunks: Iterator[bytes]) -> Iterator[bytes]:
 
 def unzstd(chunks: Iterator[bytes]) -> Iterator[bytes]:
     """Decompress the frames of a zstd file."""
-    import zstandard
-
+    try:
+        import zstandard
+    except ModuleNotFoundError:
+        raise LitebertError("a .zst file needs the zstandard library: pip install zstandard") from None
     decompressor = zstandard.ZstdDecompressor()
     decoder, is_complete = decompressor.decompressobj(), False
     gathered = bytearray()
