@@ -15,6 +15,9 @@ from litebert.config import Head
 from litebert.inference import engine
 from litebert.inference.engine import Engine
 from litebert.model.model import Model
+from litebert.tasks.saved import SavedTask
+from litebert.tasks.task import Task
+from litebert.text.tokenizer import Tokenizer
 from tests.conftest import need, small_config
 
 need("onnxruntime")
@@ -35,13 +38,26 @@ def test_the_default_encoder_answers_without_torch() -> None:
     assert found[0][0] == 1
 
 
-def test_commands_that_use_an_encoder_do_not_import_torch(tmp_path: Path) -> None:
+def test_commands_that_use_an_encoder_do_not_import_torch(tmp_path: Path, small_tokenizer: Tokenizer) -> None:
+    task = Task(name="mood", kind="classification", labels=("glad", "sad"), metrics=("accuracy",))
+    shape = small_config(vocab_size=small_tokenizer.vocab_size, labels=task.labels)
+    mood = Model(shape, "sequence-classification").save_pretrained(tmp_path / "mood", small_tokenizer)
+    for name, content in SavedTask(task=task, max_length=16).as_files().items():
+        (mood / name).write_text(content, encoding="utf-8")
     text = tmp_path / "text.txt"
     text.write_text("The bank is closed on Sundays.\n\nLunch is served at noon in the garden.\n", encoding="utf-8")
     refuse = "; ".join(
-        f"sys.modules['{name}'] = None" for name in ("torch", "sklearn", "scipy", "matplotlib", "jinja2")
+        f"sys.modules['{name}'] = None" for name in ("torch", "sklearn", "scipy", "matplotlib", "jinja2", "onnx")
     )
-    for words in (["embed", "a text"], ["similarity", "a cat", "a dog"], ["search", str(text), "a meal"]):
+    for words in (
+        ["embed", "a text"],
+        ["similarity", "a cat", "a dog"],
+        ["search", str(text), "a meal"],
+        ["index", str(text), "--out", str(tmp_path / "index")],
+        ["predict", str(mood), str(text)],
+        ["classify", str(mood), "a text"],
+        ["export", str(mood), "--out", str(tmp_path / "onnx")],
+    ):
         code = f"import sys; {refuse}; sys.argv = ['litebert', *{words!r}]"
         call = "import litebert.cli; litebert.cli.main()"
         done = subprocess.run([sys.executable, "-c", f"{code}; {call}"], capture_output=True, text=True)
