@@ -46,7 +46,7 @@ from litebert.tasks.config import choose_length, configure, measure_volume
 from litebert.tasks.finetune import balance_classes, open_encoder
 from litebert.tasks.finetune import finetune as run_finetuning
 from litebert.tasks.kinds import KINDS, kind_of
-from litebert.tasks.metrics import Evaluation
+from litebert.tasks.metrics import LOWER_IS_BETTER, Evaluation
 from litebert.tasks.readers.known import Examples, read_rated_examples, read_task_examples
 from litebert.tasks.readers.sources import (
     OFFICIAL,
@@ -393,6 +393,8 @@ def _with_metric(data: Dataset, metric: str | None) -> Dataset:
     """Let another metric decide which weights are best."""
     if metric is None:
         return data
+    if metric in LOWER_IS_BETTER:
+        raise RequestError(f"{metric} falls as a model gets better, so it cannot decide: choose pearson or spearman")
     others = tuple(name for name in data.task.metrics if name != metric)
     task = data.task.model_copy(update={"metrics": (metric, *others)})
     return Dataset(task, data.splits, data.num_skipped)

@@ -40,6 +40,7 @@ __all__ = [
 ]
 
 MANIFEST = "manifest.json"
+_UNLISTED = ("optimized.json",)  # may be written anew in a folder that stays as it is
 PARTIAL = ".partial"
 """What the name of a file ends in while it is being written."""
 RUN_FILE, RUN_MODEL = "run.json", "model"
@@ -235,7 +236,7 @@ def _write_manifest(folder: Path) -> None:
     entries = {
         path.relative_to(folder).as_posix(): {"bytes": path.stat().st_size, "sha256": hash_file(path)}
         for path in _files(folder)
-        if path.name != MANIFEST
+        if path.name not in (MANIFEST, *_UNLISTED)
     }
     (folder / MANIFEST).write_text(json.dumps({"format": 1, "files": entries}, indent=2) + "\n", encoding="utf-8")
     for path in folder.rglob("*"):

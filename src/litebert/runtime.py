@@ -120,6 +120,8 @@ def run_in_child(program: str, environment: dict[str, str] | None = None) -> str
         child = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, timeout=120)
     except (OSError, subprocess.TimeoutExpired):
         return None  # says nothing about the next time
+    if child.returncode > 0:
+        return None  # it failed, but not because the machine killed it
     answer = None if child.returncode else child.stdout.decode(errors="replace").strip()
     if machine is not None and cache.is_absolute():  # it is not where there is no home folder
         with contextlib.suppress(OSError):

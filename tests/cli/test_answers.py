@@ -200,6 +200,22 @@ def test_classify_and_tag_texts_that_are_typed_or_piped(models: Path, tmp_path: 
     assert "is not there" in fails("classify", models / "mood", "-f", tmp_path / "none.txt")
 
 
+def test_a_text_without_any_label_is_said_so(small_tokenizer: Tokenizer, tmp_path: Path) -> None:
+    task = Task(name="topics", kind="multi-label", labels=("a", "b"), metrics=("accuracy",))
+    changes = {"labels": task.labels, "problem_type": "multi_label_classification"}
+    shape = small_config(vocab_size=small_tokenizer.vocab_size, max_positions=64, num_layers=1, **changes)
+    model = Model(shape, "sequence-classification")
+    with torch.no_grad():
+        model.heads["classifier"].linear.bias.copy_(torch.tensor([-9.0, -9.0]))
+    folder = model.save_pretrained(tmp_path / "topics", small_tokenizer)
+    for name, text in SavedTask(task=task, max_length=40).as_files().items():
+        (folder / name).write_text(text, encoding="utf-8")
+    assert run_here("classify", folder, "the river").stdout == "none  the river\n"
+    long = run_here("classify", folder, "the river " * 60)
+    assert "longer than the 40 tokens" in long.output
+    assert "Warning" not in long.output
+
+
 def test_answer_looks_into_a_file(models: Path, tmp_path: Path) -> None:
     text = "Two sailors crossed the bridge in 1984."
     file = write(tmp_path, "letter.txt", text)

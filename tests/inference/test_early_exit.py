@@ -78,7 +78,7 @@ def test_batches_that_close_up_say_what_was_foreseen(
     for seed in range(5):
         inputs = draw(head, rows=12, seed=seed)
         trace = engine.trace(inputs)
-        exits = find_exits(trace, policy, head, problem)
+        exits = find_exits(trace, policy, head, problem, inputs["attention_mask"])
         num_early += int((exits < 4).sum())
         found = early.run(inputs)
         for name in found:
@@ -91,13 +91,36 @@ def test_batches_that_close_up_say_what_was_foreseen(
 
 
 def test_certain_answers_leave_and_doubtful_ones_stay() -> None:
+    mask = np.ones((2, 3))
     watch = ExitWatch(ExitPolicy(confidence=0.9), "sequence-classification", None)
-    assert watch.look({"logits": np.array([[5.0, 0.0], [0.1, 0.0]])}).tolist() == [True, False]
+    assert watch.look({"logits": np.array([[5.0, 0.0], [0.1, 0.0]])}, mask).tolist() == [True, False]
     watch = ExitWatch(ExitPolicy(patience=2), "sequence-classification", None)
     said = [np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([[1.0, 0.0], [1.0, 0.0]]), np.array([[1.0, 0.0], [1.0, 0.0]])]
-    assert [watch.look({"logits": one}).tolist() for one in said] == [[False] * 2, [False] * 2, [True, False]]
+    assert [watch.look({"logits": one}, mask).tolist() for one in said] == [[False] * 2, [False] * 2, [True, False]]
     watch = ExitWatch(ExitPolicy(confidence=0.9, spread=2.0), "sequence-classification", "regression")
     numbers = [np.array([[1.0], [1.0]]), np.array([[1.1], [2.0]])]
-    assert [watch.look({"logits": one}).tolist() for one in numbers] == [[False, False], [True, False]]
+    assert [watch.look({"logits": one}, mask).tolist() for one in numbers] == [[False, False], [True, False]]
     watch = ExitWatch(ExitPolicy(confidence=0.9), "sequence-classification", "multi_label_classification")
-    assert watch.look({"logits": np.array([[5.0, -5.0], [5.0, 0.1]])}).tolist() == [True, False]
+    assert watch.look({"logits": np.array([[5.0, -5.0], [5.0, 0.1]])}, mask).tolist() == [True, False]
+
+
+@pytest.mark.parametrize("head", EXIT_HEADS)
+@pytest.mark.parametrize("policy", [ExitPolicy(confidence=0.02), ExitPolicy(confidence=0.5), ExitPolicy(patience=1)])
+def test_neighbours_do_not_change_an_answer(head: Head, policy: ExitPolicy, tmp_path: Path) -> None:
+    engine, _ = make(tmp_path / "model", head, None)
+    early = engine.configured(exits=policy)
+    for seed in range(6):
+        together = draw(head, rows=9, seed=seed)
+        if head == "multiple-choice":  # some questions have fewer options: empty ones stand in
+            for name in together:
+                together[name][::2, 2] = 0
+            together["attention_mask"][::2, 2, 0] = 1
+        found = early.run(together)
+        for row in range(9):
+            length = int(together["attention_mask"][row].sum(-1).max())
+            alone = {name: one[row : row + 1, ..., :length] for name, one in together.items()}
+            if head == "multiple-choice" and row % 2 == 0:
+                alone = {name: one[:, :2] for name, one in alone.items()}
+            for name, one in early.run(alone).items():
+                same = found[name][row, : one.shape[1]]
+                np.testing.assert_allclose(one[0], same, atol=1e-5, err_msg=f"{name} of row {row}, seed {seed}")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from litebert.cli.app import app
+from litebert.cli.inference import saying_what_was_cut
 from litebert.cli.options import Json, print_json
 from litebert.errors import RequestError
 
@@ -25,13 +26,16 @@ File = Annotated[str | None, typer.Option("--file", "-f", help="A file with a te
 )
 def classify(model: Model, texts: Texts = None, file: File = None, as_json: Json = False) -> None:
     """Say which class each text is of, and how sure the model is."""
+    from litebert.tasks.kinds.texts import Labels
+
     pipeline, given = _open(model, texts, file)
-    found = pipeline.classify(given)
+    with saying_what_was_cut():
+        found = pipeline.classify(given)
     if as_json:
         print_json([{"text": text, **vars(one)} for text, one in zip(given, found, strict=True)])
         return
     for text, one in zip(given, found, strict=True):
-        names = getattr(one, "labels", None) or (one.label,)
+        names = one.labels if isinstance(one, Labels) else (one.label,)
         shown = ", ".join(f"{name} {one.probabilities[name]:.1%}" for name in names) or "none"
         typer.echo(f"{shown}  {text}")
 
@@ -40,7 +44,8 @@ def classify(model: Model, texts: Texts = None, file: File = None, as_json: Json
 def tag(model: Model, texts: Texts = None, file: File = None, as_json: Json = False) -> None:
     """Give every word of a text its tag, such as the names that it is part of."""
     pipeline, given = _open(model, texts, file)
-    found = pipeline.tag(given)
+    with saying_what_was_cut():
+        found = pipeline.tag(given)
     if as_json:
         print_json([{"text": text, **vars(one)} for text, one in zip(given, found, strict=True)])
         return
@@ -65,7 +70,8 @@ def answer(
         raise RequestError(f"{context} is not there: name the file to look in with --context")
     pipeline = _load(model)
     text = sys.stdin.buffer.read().decode("utf-8", "replace") if context == "-" else read_text(Path(context))
-    found = [pipeline.answer(question, text) for question in questions]
+    with saying_what_was_cut():
+        found = [pipeline.answer(question, text) for question in questions]
     if as_json:
         print_json([{"question": question, **vars(one)} for question, one in zip(questions, found, strict=True)])
         return

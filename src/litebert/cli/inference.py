@@ -70,7 +70,7 @@ def embed(
     given = _Texts(texts or [], file or [], column, skip_bad)
     encoder, total = load(model), _count(given, file or [])
     quiet = total is not None and total < 1000
-    with showing_progress("embedding", total, quiet) as show, _saying_what_was_cut():
+    with showing_progress("embedding", total, quiet) as show, saying_what_was_cut():
 
         def on_progress(done: int) -> None:
             show(done, f"{done:,} texts")
@@ -139,12 +139,16 @@ def _count(items: Iterable[object], sources: list[str]) -> int | None:
     """How many there are, where they can be read twice: so the end is known, and what is wrong is found at once."""
     from litebert.errors import RequestError
 
-    if any(name == "-" or name.startswith("hf:") for name in sources):
+    if any(name == "-" or name.startswith("hf:") or _is_pipe(name) for name in sources):
         return None
     count = sum(1 for _ in items)
     if not count:
         raise RequestError("there is nothing to embed: the file holds no text")
     return count
+
+
+def _is_pipe(name: str) -> bool:
+    return Path(name).exists() and not Path(name).is_file() and not Path(name).is_dir()
 
 
 def _say(message: str) -> None:
@@ -165,7 +169,7 @@ def _stopping_gently(message: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _saying_what_was_cut() -> Iterator[None]:
+def saying_what_was_cut() -> Iterator[None]:
     """Say in one sentence that texts were longer than the encoder reads, however many there were."""
     from litebert.inference.load import TruncationWarning
 
@@ -199,7 +203,7 @@ def similarity(
     prepare_process()
     from litebert.inference.load import load
 
-    with _saying_what_was_cut():
+    with saying_what_was_cut():
         cosines = load(model).similarity(text, others, **how).tolist()
     if as_json:
         print_json([{"text": other, "cosine": cosine} for other, cosine in zip(others, cosines, strict=True)])
@@ -263,7 +267,7 @@ def search(
             num_read = done
             show(done, f"{done:,} passages")
 
-        with showing_progress("searching", None, as_json, fill=False) as show, _saying_what_was_cut():
+        with showing_progress("searching", None, as_json, fill=False) as show, saying_what_was_cut():
             found = search_passages(encoder, questions, islice(passages, most), top, on_progress, **how)
     looked = f"{num_read:,} passages of {', '.join(sources)}{' (the first ones)' if num_read == most else ''}"
     if page is not None:
@@ -299,7 +303,7 @@ def _search_index(
         if name in typed:
             raise RequestError(f"an index is searched as it was made: leave --{name.replace('_', '-')} out")
     index = Index.open(sources[0], load(context.params["model"]) if "model" in typed else None)
-    with _saying_what_was_cut():
+    with saying_what_was_cut():
         return index.search(questions, top), len(index), index.info.encoder
 
 
@@ -347,7 +351,7 @@ def index(
     Index.check_request(out, precision)
     with (
         showing_progress("embedding", _count(cut(), sources), as_json) as show,
-        _saying_what_was_cut(),
+        saying_what_was_cut(),
         _stopping_gently("interrupted; nothing was written"),
     ):
         how["precision"] = precision

@@ -62,7 +62,10 @@ def optimize(
         )
         return
     if best is found.variants[0]:
-        typer.echo(f"Nothing was faster without losing more than {max_drop:g} points: the model stays as it is.")
+        copied = "" if out is None else f"; {out} is a copy of it"
+        typer.echo(
+            f"Nothing was faster without losing more than {max_drop:g} points: the model stays as it is{copied}."
+        )
         return
     kept = f"{found.metric} {best.metric:.4f} on {found.num_examples:,} examples, agreement {best.agreement:.4f}"
     typer.echo(f"{best.name}: {best.speed or 1:.1f} times as fast, {kept}.")
@@ -76,6 +79,8 @@ def _show(variant: "Variant") -> None:
 
 
 def _as_dict(variant: "Variant") -> dict[str, Any]:
-    figures = {name: getattr(variant, name) for name in ("name", "metric", "drop", "agreement", "passes", "speed")}
+    figures = {
+        name: getattr(variant, name) for name in ("name", "metric", "drop", "agreement", "passes", "depth", "speed")
+    }
     exits = variant.exits.model_dump(exclude_none=True) if variant.exits else None
     return {**figures, "int8": list(variant.int8), "exits": exits}

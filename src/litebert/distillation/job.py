@@ -87,6 +87,7 @@ class Distillation:
     metric = "agreement"
     keeps_best = False
     skip_loss_spikes = True
+    step_seed = 0
 
     model: Model
     world: World
@@ -248,7 +249,7 @@ class Distillation:
     def measure(self, model: nn.Module, batch: Batch, totals: Sequence[float], stage: int) -> list[Tensor]:
         """How far the student is from its teacher, at a depth that is drawn."""
         depths = self.config.depths_at(stage)
-        depth = depths[torch.initial_seed() % len(depths)]  # the loop seeds every step: the same for its micro-batches
+        depth = depths[self.step_seed % len(depths)]
         wanted_states, wanted = self._teach(batch)
         output: ModelOutput = model(**_inputs(batch), depth=depth)
         assert output.last_hidden_state is not None

@@ -22,6 +22,7 @@ from litebert.tasks.kinds.kind import probabilities
 __all__ = ["ExitPolicy", "ExitWatch", "find_exits", "run_with_exits", "trace_passes"]
 
 Array = NDArray[Any]
+_NEVER = -1e30  # a logit of what cannot be
 RunPart = Callable[[Any, Mapping[str, Array]], list[Array]]
 """Runs the embeddings, a layer (by its two blocks) or the head on arrays by name."""
 
@@ -55,9 +56,9 @@ class ExitWatch:
         self.answers: Array | None = None
         self.streak: NDArray[np.int64] = np.zeros(0, np.int64)
 
-    def look(self, outputs: Mapping[str, Array]) -> NDArray[np.bool_]:
-        """Which rows leave now."""
-        answers, certainty = self._read(outputs)
+    def look(self, outputs: Mapping[str, Array], mask: Array) -> NDArray[np.bool_]:
+        """Which items leave now; `mask` is their attention mask: what stands in a batch for its shape has no say."""
+        answers, certainty = self._read(outputs, mask)
         if self.answers is None:
             self.streak = np.zeros(len(answers), np.int64)
         else:
@@ -73,12 +74,14 @@ class ExitWatch:
         assert self.answers is not None
         self.answers, self.streak = self.answers[stays], self.streak[stays]
 
-    def _read(self, outputs: Mapping[str, Array]) -> tuple[Array, NDArray[np.float64]]:
-        """The answer of each row (rows, numbers), and how certain it is (rows,)."""
+    def _read(self, outputs: Mapping[str, Array], mask: Array) -> tuple[Array, NDArray[np.float64]]:
+        """The answer of each item (items, numbers), and how certain it is (items,)."""
         if self.head == "question-answering":
-            ends = [probabilities(outputs[name]) for name in ("start_logits", "end_logits")]
+            ends = [probabilities(np.where(mask, outputs[name], _NEVER)) for name in ("start_logits", "end_logits")]
             return np.stack([one.argmax(-1) for one in ends], 1), np.multiply(*(one.max(-1) for one in ends))
         logits = outputs["logits"]
+        if self.head == "multiple-choice":  # where a question has fewer options than others, empty ones stand in
+            logits = np.where(mask.sum(-1) > 1, logits, _NEVER)
         if self.problem_type == "regression":
             before = np.full_like(logits, np.inf) if self.answers is None else self.answers
             return logits, 1 - np.abs(logits - before).max(-1).astype(np.float64) / self.policy.spread
@@ -87,13 +90,15 @@ class ExitWatch:
         return logits.argmax(-1)[:, None], probabilities(logits).max(-1)
 
 
-def find_exits(trace: Sequence[Mapping[str, Array]], policy: ExitPolicy, head: Head, problem_type: str | None) -> Array:
+def find_exits(
+    trace: Sequence[Mapping[str, Array]], policy: ExitPolicy, head: Head, problem_type: str | None, mask: Array
+) -> Array:
     """After which pass each row would leave, from what the head says after all of them: 1 for the first."""
     watch = ExitWatch(policy, head, problem_type)
     last = min(policy.last or len(trace), len(trace))
     exits = np.full(len(next(iter(trace[0].values()))), last)
     for number, outputs in enumerate(trace[:last], start=1):
-        exits = np.where(watch.look(outputs), np.minimum(exits, number), exits)
+        exits = np.where(watch.look(outputs, mask), np.minimum(exits, number), exits)
     return exits
 
 
@@ -120,7 +125,11 @@ def run_with_exits(
         (given["states"],) = (states,) = run_part(blocks, given)
         said = run_part("head", given)
         outputs = {name: _by_item(one, group) for name, one in zip(OUTPUTS[head], said, strict=True)}
-        leaves = np.ones(len(items), bool) if number == last else watch.look(outputs)
+        leaves = (
+            np.ones(len(items), bool)
+            if number == last
+            else watch.look(outputs, mask.reshape(-1, *shape[1:-1], mask.shape[-1]))
+        )
         for name, one in outputs.items():
             found.setdefault(name, np.empty((shape[0], *one.shape[1:]), one.dtype))[items[leaves]] = one[leaves]
         if not leaves.any():

@@ -9,6 +9,7 @@ that are certain leave early. On torch all runs as it is.
 """
 
 import copy
+import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import cached_property
@@ -48,6 +49,7 @@ class Engine:
         self.folder, self.config, self.head = folder, stored.config, stored.head
         self._weights, fresh = fit_tensors(stored, self.config, self.head)
         self._sessions: dict[Any, Any] = {}
+        self._lock = threading.Lock()  # a session is opened once, whoever asks first
         self._int8: frozenset[str] = frozenset()
         self.exits: ExitPolicy | None = None
         self.depth: int | None = None
@@ -70,8 +72,13 @@ class Engine:
 
     @property
     def has_int8(self) -> bool:
-        """Whether some of it runs with 8 bits."""
-        return bool(self._int8)
+        """Whether some of it runs with 8 bits, here."""
+        return choose_int8(self._int8) is not None
+
+    @property
+    def settings(self) -> list[str]:
+        """How vectors are made, where it is not as the model was trained."""
+        return sorted(self._int8) + ([] if self.depth is None else [f"depth {self.depth}"])
 
     @property
     def int8_maps(self) -> list[str]:
@@ -146,18 +153,21 @@ class Engine:
     def _run_session(
         self, head: Head, inputs: Mapping[str, Array], names: list[str], depth: int | None
     ) -> dict[str, Array]:
-        if (head, depth) not in self._sessions:
-            self._sessions[head, depth] = open_session(self.build(head, depth))
+        with self._lock:
+            if (head, depth) not in self._sessions:
+                self._sessions[head, depth] = open_session(self.build(head, depth))
         given = {name: inputs[name].astype(np.int64, copy=False) for name in list_inputs(head)}
         return dict(zip(names, self._sessions[head, depth].run(names, given), strict=True))
 
     def _run_part(self, part: Any, inputs: Mapping[str, Array]) -> list[Array]:
         """The embeddings, a layer or the head alone."""
-        if part not in self._sessions:
-            content = build_part(self.config, self.head, self._weights, part, choose_int8(self._int8))
-            self._sessions[part] = open_session(content)
+        with self._lock:
+            if part not in self._sessions:
+                content = build_part(self.config, self.head, self._weights, part, choose_int8(self._int8))
+                self._sessions[part] = open_session(content)
         session = self._sessions[part]
-        given = {one.name: inputs[one.name] for one in session.get_inputs()}
+        kinds = {one.name: np.int64 if "int64" in one.type else np.float32 for one in session.get_inputs()}
+        given = {name: inputs[name].astype(kind, copy=False) for name, kind in kinds.items()}
         found: list[Array] = session.run(None, given)
         return found
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from litebert.errors import LitebertError, RequestError
 from litebert.folders import replace_folder
+from litebert.inference.engine import VECTORS
 from litebert.inference.load import Member, load
 from litebert.inference.onnx_graph import OUTPUTS, list_inputs
 from litebert.inference.sessions import has_onnx, open_session
@@ -65,6 +66,7 @@ def export_onnx(member: Member, folder: Path, depth: int | None = None) -> Expor
     was optimized is written with the whole numbers of 8 bits that were measured then.
     """
     engine = member.engine
+    depth = engine.depth if depth is None and engine.head == VECTORS else depth
     content = engine.build(engine.head, depth)
     difference = None
     if not engine.has_int8 and has_onnx() and find_spec("torch") is not None:

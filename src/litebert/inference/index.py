@@ -159,9 +159,9 @@ class Index:
     def encoder(self) -> Pipeline:
         """What made the vectors, and makes those of questions."""
         name = self.info.encoder
-        source = name if name in packaged_encoders() else self.info.encoder_folder
+        is_gone = not Path(self.info.encoder_folder).is_dir()
         try:
-            encoder = load(source)
+            encoder = load(name if is_gone and name in packaged_encoders() else self.info.encoder_folder)
         except FolderError as error:
             raise FolderError(
                 f"{self.folder} was made with the encoder {name}, which is not where it was: name it ({error})"

@@ -311,11 +311,8 @@ class Pipeline:
         listed = [texts] if isinstance(texts, str) else list(texts)
         if not all(isinstance(text, str) for text in listed):
             raise RequestError("a list of texts holds something that is no text: give texts alone")
-        size, passes = self.config.hidden_size, self.config.num_layers
-        if dimensions is not None and not 1 <= dimensions <= size:
-            raise RequestError(f"a vector of this model has {size} numbers: ask for 1 to {size}, not {dimensions}")
-        if depth is not None and not 1 <= depth <= passes:
-            raise RequestError(f"depth must be between 1 and {passes}, which are all passes of this model, not {depth}")
+        self.check_vectors(depth, dimensions)
+        size = self.config.hidden_size
         limit, tokenizer, engine = self.members[0].max_length, self.tokenizer, self.members[0].engine
         ids = encode_texts(tokenizer, listed)
         _warn_of_cut(sum(len(one) > limit - 2 for one in ids), limit)
@@ -349,6 +346,14 @@ class Pipeline:
         while some := list(islice(stream, window)):
             yield self.embed(some, on_progress=show, **how)
             num_before += len(some)
+
+    def check_vectors(self, depth: int | None = None, dimensions: int | None = None) -> None:
+        """Refuse what `embed` cannot do."""
+        size, passes = self.config.hidden_size, self.config.num_layers
+        if dimensions is not None and not 1 <= dimensions <= size:
+            raise RequestError(f"a vector of this model has {size} numbers: ask for 1 to {size}, not {dimensions}")
+        if depth is not None and not 1 <= depth <= passes:
+            raise RequestError(f"depth must be between 1 and {passes}, which are all passes of this model, not {depth}")
 
     def similarity(self, texts: str | Iterable[str], others: str | Iterable[str], **how: Any) -> Any:
         """Cosines of vectors: a number for two texts, a row or column for one and many, a matrix for many and many.

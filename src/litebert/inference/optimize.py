@@ -6,6 +6,7 @@ that does not help, nothing is changed. A weight that several layers share is ro
 its error comes back with every pass: that is why nothing here is taken on trust.
 """
 
+import os
 import shutil
 import statistics
 import time
@@ -23,14 +24,14 @@ from litebert.inference.early_exit import ExitPolicy, find_exits
 from litebert.inference.engine import VECTORS, Engine
 from litebert.inference.int8 import choose_int8
 from litebert.inference.load import Member, Pipeline, load
-from litebert.inference.optimization import OPTIMIZED_FILE, Optimization, write_optimization
+from litebert.inference.optimization import Optimization, write_optimization
 from litebert.model.head_kinds import EXIT_HEADS
 from litebert.model.hf.checkpoint import hash_weights
 from litebert.model.sharing import layer_plan
 from litebert.tasks.features import Features, part_by_length
 from litebert.tasks.kinds import kind_of
 from litebert.tasks.kinds.options import Outputs
-from litebert.tasks.metrics import evaluate_outputs
+from litebert.tasks.metrics import LOWER_IS_BETTER, evaluate_outputs
 from litebert.tasks.outputs import Runner, run_saved
 from litebert.tasks.readers.known import read_rated_examples, read_task_examples
 from litebert.tasks.readers.tables import list_columns
@@ -46,6 +47,7 @@ _MOST_TIMED = 200  # examples
 _ROUNDS = 3
 _MOST_COMPARED = 64  # examples on which maps are compared with one another
 _LEAST = 20
+_NEVER = -1e30  # below stand logits of what cannot be
 
 Array = NDArray[Any]
 
@@ -133,8 +135,9 @@ class _Trial:
             ours, theirs = (one.run(inputs) for one in (engine, self.member.engine))
             for name, found in ours.items():
                 if np.issubdtype(found.dtype, np.floating):
-                    squares += float(np.square(found - theirs[name], dtype=np.float64).sum())
-                    count += found.size
+                    can_be = (found > _NEVER) & (theirs[name] > _NEVER)
+                    squares += float(np.square((found - theirs[name])[can_be], dtype=np.float64).sum())
+                    count += int(can_be.sum())
         return squares / max(count, 1)
 
 
@@ -162,7 +165,7 @@ class _Replay:
     def run(self, inputs: Mapping[str, Array]) -> Outputs:
         """What the head said of each row after its last pass."""
         trace = next(self._traces)
-        exits = find_exits(trace, self._policy, self._head, self.config.problem_type)
+        exits = find_exits(trace, self._policy, self._head, self.config.problem_type, inputs["attention_mask"])
         self._exits.append(exits)
         return {name: np.stack([one[name] for one in trace])[exits - 1, np.arange(len(exits))] for name in trace[0]}
 
@@ -191,21 +194,24 @@ def optimize(
     it. An encoder that was not fine-tuned is measured on pairs of texts with scores, by the cosines of their vectors.
     """
     pipeline = load(model, optimized=False)
-    if isinstance(data, str | Path):
-        how = {"skip_bad": skip_bad, "format": format, "header": header}
-        pipeline, data = _read_measured(pipeline, Path(data), split, how)
     folder = pipeline.members[0].folder
     if out is None and not Path(locate_model(model)).is_dir():
         raise RequestError(f"{model} is not a folder of yours: name one for the optimized copy with --out")
+    if out is None and not os.access(folder, os.W_OK):
+        raise RequestError(f"{folder} cannot be written to: name a folder for the optimized copy with --out")
     if out is not None and Path(out).exists():
         raise RequestError(f"{out} is there already: name a new folder")
+    if isinstance(data, str | Path):
+        how = {"skip_bad": skip_bad, "format": format, "header": header}
+        pipeline, data = _read_measured(pipeline, Path(data), split, how)
     found = find_fastest(pipeline, data, max_drop, exits=exits, on_variant=on_variant)
     if out is not None:
         with replace_folder(Path(out)) as staging:
-            others = shutil.ignore_patterns(MANIFEST, OPTIMIZED_FILE)
-            shutil.copytree(folder, staging, dirs_exist_ok=True, ignore=others)
-        folder = Path(out)
-    write_optimization(folder, found.optimization)
+            # Files of caches and of version control are no part of a model.
+            shutil.copytree(folder, staging, dirs_exist_ok=True, ignore=shutil.ignore_patterns(MANIFEST, ".*"))
+            write_optimization(staging, found.optimization)
+    else:
+        write_optimization(folder, found.optimization)
     return found
 
 
@@ -217,7 +223,7 @@ def _read_measured(
     if member.saved is None and pipeline.head == "sentence-embedding":
         task = Task(name="similarity", kind="similarity", metrics=("pearson", "spearman"), is_pair=True)
         saved = SavedTask(task=task, max_length=member.max_length)
-        return replace(pipeline, members=(replace(member, saved=saved),)), read_rated_examples(data)
+        return replace(pipeline, members=(replace(member, saved=saved),)), read_rated_examples(data, split, **how)
     if member.saved is None and pipeline.head == "sequence-classification":
         pipeline = pipeline.as_classifier(is_pair=data.is_file() and "pair" in list_columns(data))
     return pipeline, read_task_examples(pipeline.task, data, split, **how).examples
@@ -234,16 +240,18 @@ def find_fastest(
     """Find the fastest way to run a model that loses at most `max_drop` points of its metric on these examples."""
     if len(pipeline.members) > 1:
         raise RequestError("an ensemble cannot be optimized as a whole: optimize its models")
+    if pipeline.task.metric in LOWER_IS_BETTER:
+        raise RequestError(
+            f"{pipeline.task.metric} falls as a model gets better: optimize one that was judged by pearson"
+        )
     if len(examples) < _LEAST:
         raise RequestError(f"{len(examples)} examples say too little: give at least {_LEAST} with labels")
     member = replace(pipeline.members[0], engine=pipeline.members[0].engine.configured())
     engine = member.engine
     if engine.uses_torch:
         raise RequestError(
-            "optimize is for onnxruntime on a CPU, and here torch runs this model: pip install onnxruntime"
+            "optimize is for onnxruntime on a CPU; here torch runs this model, so there is nothing to gain"
         )
-    if choose_int8(frozenset(engine.int8_maps)) is None:
-        raise RequestError("this machine does not multiply 8-bit numbers right, so there is nothing to gain here")
     trial = _Trial(member, examples, pipeline.threshold)
     passes = float(engine.num_passes)
     variants = [Variant(AS_IT_IS, (), None, trial.metric, 0.0, 1.0, passes, speed=1.0)]
@@ -260,7 +268,7 @@ def find_fastest(
         (before, after) = trial.time([engine, engine.configured(maps)])
         found = keep(replace(found, speed=before / after))
         if found.drop <= max_drop:
-            chosen = found
+            chosen = found if before > after else chosen  # 8 bits are slower on some machines
             break
     if exits and engine.head in EXIT_HEADS and passes > 1:
         chosen = _choose_exit(trial, engine.configured(chosen.int8), chosen, max_drop, keep)
@@ -289,6 +297,8 @@ def _list_int8(trial: _Trial) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Sets of maps to run with 8 bits: all of them; if that is too much, without those that suffer most."""
     engine = trial.member.engine
     maps = engine.int8_maps
+    if choose_int8(frozenset(maps)) is None:
+        return  # this machine does not multiply them right
     yield "int8", tuple(maps)
     worst = sorted(maps, key=lambda name: -trial.distance(engine.configured([name])))
     spared = 1

@@ -22,7 +22,7 @@ from litebert.inference.load import WINDOW, Pipeline
 __all__ = ["NpyWriter", "embed_file", "hash_encoder"]
 
 _FORMAT = 1
-_ENCODER_FILES = ("*.safetensors", "*.bin", "*.model", "tokenizer.json", "vocab.txt")
+_ENCODER_FILES = ("*.safetensors", "*.bin", "*.model", "tokenizer.json", "vocab.txt", "config.json")
 
 
 class NpyWriter:
@@ -62,10 +62,11 @@ def make_header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
 
 
 def hash_encoder(encoder: Pipeline) -> str:
-    """SHA-256 of what an encoder makes vectors with: its weights and its tokenizer."""
-    folder = encoder.members[0].folder
+    """SHA-256 of what an encoder makes vectors with: its weights, its tokenizer, its settings and how it is run."""
+    folder, engine = encoder.members[0].folder, encoder.members[0].engine
     files = sorted({file for pattern in _ENCODER_FILES for file in folder.glob(pattern)})
-    return hashlib.sha256("".join(map(hash_file, files)).encode()).hexdigest()
+    hashes = [*map(hash_file, files), *engine.settings]
+    return hashlib.sha256("".join(hashes).encode()).hexdigest()
 
 
 def embed_file(
@@ -86,6 +87,7 @@ def embed_file(
     request = {"format": _FORMAT, "window": WINDOW, "encoder": hash_encoder(encoder), **how, "origin": origin}
     partial = out.with_name(out.name + PARTIAL)
     note = partial.with_name(partial.name + ".json")
+    encoder.check_vectors(**how)  # before there is a file
     partial.touch()
     lock = lock_folder(partial, "litebert embed")
     try:

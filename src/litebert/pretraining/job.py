@@ -66,6 +66,7 @@ class Pretraining:
     metric = "mlm_accuracy"
     keeps_best = False
     skip_loss_spikes = True
+    step_seed = 0
 
     model: Model
     world: World

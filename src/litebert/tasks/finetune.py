@@ -52,6 +52,7 @@ class Finetuning:
     keeps_best = True
     skip_loss_spikes = False  # rare classes make them
     depth_varies = False
+    step_seed = 0
 
     model: Model
 
@@ -135,8 +136,7 @@ class Finetuning:
         passes = len(layer_plan(self.config.model))
         if not self.config.elastic or passes == 1:
             return losses
-        # The loop seeds every step, so that its micro-batches stop after the same pass.
-        early: ModelOutput = model(**batch.inputs(), stop_after=1 + torch.initial_seed() % (passes - 1))
+        early: ModelOutput = model(**batch.inputs(), stop_after=1 + self.step_seed % (passes - 1))
         early_losses = self.task_kind.loss(early, batch, totals, self._weights)
         return [(full + part) / 2 for full, part in zip(losses, early_losses, strict=True)]
 

@@ -13,6 +13,7 @@ from litebert.tasks.kinds import kind_of
 from litebert.tasks.task import Example, Predictions, Task
 
 __all__ = [
+    "LOWER_IS_BETTER",
     "METRICS",
     "Evaluation",
     "compute_metrics",
@@ -52,6 +53,8 @@ METRICS = {
     "accuracy_high": "accuracy of the group `high` (RACE)",
 }
 """Every metric and what it says."""
+LOWER_IS_BETTER = ("mse", "mae")
+"""Metrics that can be reported, but cannot decide: of all that decides, more is better."""
 
 _OF_PARTS = ("best_", "HasAns_", "NoAns_", "accuracy_")
 _LEAST_GAIN = 0.01  # over the most frequent answer, if there is so much to gain

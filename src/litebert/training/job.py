@@ -38,6 +38,9 @@ class Job(Protocol[Config]):
     depth_varies: bool
     """Whether some steps run fewer passes than others, so that some blocks may have no gradient."""
 
+    step_seed: int
+    """Set for each step: the same on all processes, for what they must draw alike."""
+
     model: Model
     """Known after `setup`, as is all that follows."""
     losses: tuple[str, ...]

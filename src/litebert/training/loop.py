@@ -229,6 +229,7 @@ class Trainer:
         """Take one step on this process's micro-batches; return the parts of the loss over all, or None if skipped."""
         config = self.config
         torch.manual_seed(mix_seed(config.seed, self.state.step, self.world.rank))
+        self.job.step_seed = mix_seed(config.seed, self.state.step, 0)
         counts = zip(*map(self.job.count, micro_batches), strict=True)
         totals = self.world.add([float(sum(count)) for count in counts])
         self.optimizer.zero_grad()

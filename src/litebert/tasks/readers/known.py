@@ -56,15 +56,19 @@ def read_task_examples(
     return Examples(examples, num_skipped, stem_of(path))
 
 
-def read_rated_examples(path: Path) -> list[TextExample]:
+def read_rated_examples(
+    path: Path, split: str = "dev", skip_bad: bool = False, format: str | None = None, header: bool = True
+) -> list[TextExample]:
     """Pairs of texts with scores: STS-B's development set, or a file of your own."""
     if path.is_dir():
-        examples: Sequence[Example] = read_official("sts-b", path, ["dev"]).splits["dev"]
+        examples: Sequence[Example] = read_official("sts-b", path, [split], skip_bad).splits[split]
     else:
-        names = {name.lower() for name in list_columns(path)} if path.is_file() else {*()}
+        is_known = path.is_file() and format is None and header
+        names = {name.lower() for name in list_columns(path)} if is_known else {*()}
         official = Columns(text="sentence1", pair="sentence2", label="score")
         columns = official if {"sentence1", "sentence2", "score"} <= names else Columns(pair="pair")
-        _, examples, _ = read_labelled(path, "similarity", columns)
+        columns = columns if header else Columns(text="1", pair="2", label="3")
+        _, examples, _ = read_labelled(path, "similarity", columns, skip_bad, format, header)
     found = [one for one in examples if isinstance(one, TextExample)]
     rated = [one for one in found if one.pair and isinstance(one.label, int | float)]
     if len(rated) < 2:
