@@ -152,6 +152,7 @@ def gradients(job: Distillation, batches: list[Batch], seed: int) -> dict[str, T
     totals = [float(sum(counts)) for counts in zip(*map(job.count, batches), strict=True)]
     job.model.zero_grad()
     torch.manual_seed(seed)
+    job.step_seed = seed
     for batch in batches:
         torch.stack(job.measure(job.model.train(), batch, totals, 0)).sum().backward()
     return {

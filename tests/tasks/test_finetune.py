@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
+import litebert
 from litebert.errors import RequestError
 from litebert.folders import locate_model
 from litebert.model.model import Model
@@ -22,6 +23,7 @@ from litebert.tasks.metrics import compute_metrics, measure_majority
 from litebert.tasks.saved import read_saved_task
 from litebert.tasks.task import Dataset, Example, TextExample
 from litebert.text.tokenizer import Tokenizer
+from litebert.training.distributed import World
 from litebert.training.job import ProgressEvent, RunResult
 from litebert.training.monitoring import Health
 from litebert.training.run_folder import RunFolder
@@ -379,3 +381,63 @@ def test_two_processes_train_as_one(
     scores = [[entry["accuracy"] for entry in entries(tmp_path / name, "evaluation")] for name in ("one", "two")]
     assert scores[1] == pytest.approx(scores[0], abs=0.01)
     assert ask(tmp_path / "two" / "model", data.splits["dev"])[3].answers
+
+
+# --- answers on the way -----------------------------------------------------------------------------------------------
+
+
+def test_an_elastic_run_learns_to_answer_after_every_pass(
+    small_tokenizer: Tokenizer, small_encoder: Path, tmp_path: Path
+) -> None:
+    data = make_data("classification")
+    config = small_run(data, small_encoder, small_tokenizer, steps=40)
+    passes = config.model.num_layers
+    shares: dict[bool, list[float]] = {}
+    for elastic in (False, True):
+        out = tmp_path / str(elastic)
+        finetune_here(data, out, config.model_copy(update={"elastic": elastic}), small_tokenizer)
+        model = Model.from_pretrained(out / "model").eval()
+        job = Finetuning(data, config, small_tokenizer)
+        features = job.encode("dev")
+        batch = features.collate_arrays(range(features.num_items), model.config.pad_token_id)
+        inputs = {name: torch.from_numpy(one) for name, one in batch.items() if name != "labels"}
+        with torch.inference_mode():
+            answers = [model(**inputs, stop_after=one).logits.argmax(-1) for one in range(1, passes + 1)]
+        shares[elastic] = [float((one.numpy() == batch["labels"]).mean()) for one in answers]
+    assert shares[True][0] > 0.9, shares
+    assert shares[True][-1] > 0.9, shares
+    assert shares[True][0] > shares[False][0], shares
+
+
+def test_an_elastic_step_learns_half_from_the_end_and_half_from_the_way(
+    small_tokenizer: Tokenizer, small_encoder: Path
+) -> None:
+    data = make_data("classification")
+    config = small_run(data, small_encoder, small_tokenizer, steps=4).model_copy(update={"elastic": True})
+    job = Finetuning(data, config, small_tokenizer)
+    job.setup(World(), config, True, lambda message: None)
+    (batch, *_), _ = next(job.steps(0, None))
+    totals = [float(count) for count in job.count(batch)]
+    job.model.eval()
+    losses = []
+    for seed in range(8):
+        job.step_seed = seed
+        losses.append(job.measure(job.model, batch, totals, 0)[0].item())
+    kind = job.task_kind
+    ends = [
+        kind.loss(job.model(**batch.inputs(), stop_after=one), batch, totals, None)[0].item()
+        for one in range(1, config.model.num_layers + 1)
+    ]
+    expected = [(ends[-1] + early) / 2 for early in ends[:-1]]
+    assert sorted({round(one, 5) for one in losses}) == sorted({round(one, 5) for one in expected})
+
+
+def test_a_metric_that_falls_cannot_decide(small_encoder: Path, tmp_path: Path) -> None:
+    table = [{"text": f"text {number}", "label": float(number)} for number in range(20)]
+    with pytest.raises(RequestError, match="choose pearson or spearman"):
+        litebert.finetune(table, kind="regression", metric="mse", model=small_encoder, out=tmp_path / "run")
+
+
+def test_tags_are_not_given_on_the_way(small_encoder: Path, tmp_path: Path) -> None:
+    with pytest.raises(RequestError, match="--elastic is for classes"):
+        litebert.finetune(make_data("tagging"), elastic=True, model=small_encoder, out=tmp_path / "run")
