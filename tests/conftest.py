@@ -2,6 +2,7 @@
 
 import os
 import random
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -136,3 +137,11 @@ def real_data() -> Path:
     if not os.environ.get("LITEBERT_DATA") or not folder.is_dir():
         pytest.skip("needs real data: set LITEBERT_DATA to a folder as CONTRIBUTING.md describes it")
     return folder
+
+
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """Ctrl-C interrupts, also where the tests were started in the background, with SIGINT ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import litebert
-from litebert import api
+from litebert.inference import export as exporting
 from tests.commands import fails, run_here
 from tests.conftest import need
 
@@ -30,6 +30,6 @@ def test_what_is_refused(small_encoder: Path, tmp_path: Path, monkeypatch: pytes
     assert "depth must be between 1 and" in fails("export", small_encoder, "--depth", "99", *out)
     assert "nowhere" in fails("export", tmp_path / "nowhere", *out)
     one = litebert.load(small_encoder)
-    monkeypatch.setattr(api, "load", lambda name: replace(one, members=one.members * 2))
+    monkeypatch.setattr(exporting, "load", lambda name: replace(one, members=one.members * 2))
     assert "an ensemble of 2 models" in fails("export", small_encoder, *out)
     assert not (tmp_path / "out").exists()

@@ -122,6 +122,7 @@ def windows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return signals
 
 
+@pytest.mark.usefixtures("ctrl_c")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_embed_goes_on_to_the_same_bytes(
     tmp_path: Path, small_encoder: Path, number: int, windows: list[int], monkeypatch: pytest.MonkeyPatch

@@ -26,6 +26,7 @@ def test_results_come_in_order(num_workers: int, count: int) -> None:
     assert found == [100 + number for number in range(count)]
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_a_ctrl_c_that_another_thread_takes_waits_until_a_worker_has_started() -> None:
     release = threading.Event()
     other = threading.Thread(target=release.wait)
