@@ -75,8 +75,8 @@ def test_batches_that_close_up_say_what_was_foreseen(
         policy = policy.model_copy(update={"confidence": policy.confidence / 40})
     early = engine.configured(exits=policy)
     num_early = 0
-    for seed in range(5):
-        inputs = draw(head, rows=12, seed=seed)
+    for seed in range(3):
+        inputs = draw(head, rows=20, seed=seed)
         trace = engine.trace(inputs)
         exits = find_exits(trace, policy, head, problem, inputs["attention_mask"])
         num_early += int((exits < 4).sum())
@@ -109,7 +109,7 @@ def test_certain_answers_leave_and_doubtful_ones_stay() -> None:
 def test_neighbours_do_not_change_an_answer(head: Head, policy: ExitPolicy, tmp_path: Path) -> None:
     engine, _ = make(tmp_path / "model", head, None)
     early = engine.configured(exits=policy)
-    for seed in range(6):
+    for seed in range(3):
         together = draw(head, rows=9, seed=seed)
         if head == "multiple-choice":  # some questions have fewer options: empty ones stand in
             for name in together:
