@@ -5,7 +5,7 @@ is asked for. Whoever asks for the model itself gets a torch module, and from th
 to its weights shows.
 
 Where `litebert optimize` has measured what may be done, onnxruntime multiplies whole numbers of 8 bits, and answers
-that are certain leave early. On torch all runs as it is.
+that are certain leave early. On torch the model runs in fp32, and to its end.
 """
 
 import copy
@@ -87,7 +87,7 @@ class Engine:
 
     @property
     def uses_torch(self) -> bool:
-        """Whether torch answers: then nothing is optimized."""
+        """Whether torch answers: in fp32, to the end."""
         return self._uses_torch
 
     @property
