@@ -197,7 +197,8 @@ def test_classify_and_tag_texts_that_are_typed_or_piped(models: Path, tmp_path: 
     assert run_here("tag", models / "names", "two sailors").stdout.split() == words
     assert "cannot tag words" in fails("tag", models / "mood", "a text")
     assert "name texts" in fails("classify", models / "mood")
-    assert "is not there" in fails("classify", models / "mood", "-f", tmp_path / "none.txt")
+    assert "none.txt" in fails("classify", models / "mood", "-f", tmp_path / "none.txt")
+    assert "holds no text" in fails("classify", models / "mood", "-f", write(tmp_path, "empty.txt", ""))
 
 
 def test_a_text_without_any_label_is_said_so(small_tokenizer: Tokenizer, tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def test_embed_writes_and_prints_vectors(notes: Path, tmp_path: Path, small_enco
     np.testing.assert_allclose(printed[0]["vector"], litebert.load(small_encoder).embed("a text"), atol=1e-5)
     piped = run_here("embed", "--file", "-", "--out", out, input="one text\n\nanother one\n")
     assert "2 vectors of 384 numbers" in piped.output
-    assert "1 of 3 lines of - are empty and have no vector" in piped.stderr
+    assert "1 of 3 lines of - are empty and left out" in piped.stderr
 
 
 def test_embed_reads_tables_and_refuses_what_it_cannot_do(tmp_path: Path) -> None:

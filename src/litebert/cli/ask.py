@@ -2,12 +2,12 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from litebert.cli.app import app
-from litebert.cli.inference import saying_what_was_cut
+from litebert.cli.inference import TextsGiven, saying_what_was_cut
 from litebert.cli.options import Json, print_json
 from litebert.errors import RequestError
 
@@ -18,7 +18,9 @@ __all__ = ["answer", "classify", "order", "tag"]
 
 Model = Annotated[str, typer.Argument(help="A run, a model folder, an ensemble or a hub name.")]
 Texts = Annotated[list[str] | None, typer.Argument(help="Texts.")]
-File = Annotated[str | None, typer.Option("--file", "-f", help="A file with a text a line, or - for standard input.")]
+File = Annotated[
+    list[str] | None, typer.Option("--file", "-f", help="A file with a text a line, a table, or -; repeat it.")
+]
 
 
 @app.command(
@@ -95,21 +97,14 @@ def order(
     typer.echo(f"{sure:.1%} that this comes first: {text}")
 
 
-def _open(model: str, texts: list[str] | None, file: str | None) -> "tuple[Pipeline, list[str]]":
+def _open(model: str, texts: list[str] | None, file: list[str] | None) -> "tuple[Pipeline, list[str]]":
     """The model, and the texts that were typed or stand in a file."""
-    given = [*(texts or []), *(_read_lines(file) if file is not None else [])]
-    if not given:
+    if not texts and not file:
         raise typer.BadParameter("name texts, or a file with --file")
+    given = list(TextsGiven(texts or [], file or [], None, skip_bad=False))
+    if not given:
+        raise RequestError("there is nothing to ask about: the file holds no text")
     return _load(model), given
-
-
-def _read_lines(name: str) -> list[str]:
-    from litebert.text.records import RecordReader
-
-    if name != "-" and not Path(name).is_file():
-        raise RequestError(f"{name} is not there: name a file with a text a line")
-    reader: Any = RecordReader(sys.stdin.buffer if name == "-" else name, name=name)
-    return [line for _, line in reader.lines() if line.strip()]
 
 
 def _load(model: str) -> "Pipeline":

@@ -67,7 +67,7 @@ def embed(
     from litebert.inference.load import load
     from litebert.inference.vectors import embed_file
 
-    given = _Texts(texts or [], file or [], column, skip_bad)
+    given = TextsGiven(texts or [], file or [], column, skip_bad)
     encoder, total = load(model), _count(given, file or [])
     quiet = total is not None and total < 1000
     with showing_progress("embedding", total, quiet) as show, saying_what_was_cut():
@@ -87,7 +87,7 @@ def embed(
     typer.echo(f"{out}: {count:,} vectors of {size} numbers")
 
 
-class _Texts:
+class TextsGiven:
     """Texts that were typed, and those of files: a line each of plain text, a record each of a table."""
 
     def __init__(self, typed: list[str], files: list[str], columns: list[str] | None, skip_bad: bool) -> None:
@@ -131,7 +131,7 @@ class _Texts:
             else:
                 num_empty += 1
         if num_empty and name not in self._told:
-            _say(f"{num_empty:,} of {num_lines:,} lines of {name} are empty and have no vector")
+            _say(f"{num_empty:,} of {num_lines:,} lines of {name} are empty and left out")
         self._told.add(name)
 
 

@@ -48,7 +48,6 @@ def optimize(
 
     read, _ = split_reading(given)
     how = {name: read[name] for name in ("format", "header", "skip_bad")}
-    typer.echo(f"{'':32} {'metric':>7} {'lost':>6} {'alike':>7} {'passes':>6} {'speed':>6}", err=True)
     found = gate.optimize(model, data, max_drop=max_drop, out=out, exits=exits, split=split, on_variant=_show, **how)
     best = found.chosen
     if as_json:
@@ -73,6 +72,8 @@ def optimize(
 
 
 def _show(variant: "Variant") -> None:
+    if variant.name == "fp32":  # the first one
+        typer.echo(f"{'':32} {'metric':>7} {'lost':>6} {'alike':>7} {'passes':>6} {'speed':>6}", err=True)
     speed = f"{variant.speed:5.2f} ×" if variant.speed is not None else ""
     figures = f"{variant.metric:7.4f} {variant.drop:+6.2f} {variant.agreement:7.1%} {variant.passes:6.2f} {speed}"
     typer.echo(f"{variant.name:32} {figures}", err=True)
