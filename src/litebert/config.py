@@ -18,7 +18,7 @@ from pydantic import (
 
 from litebert.errors import RequestError
 
-__all__ = ["Activation", "Family", "Head", "ModelConfig", "ProblemType", "Sharing", "explain"]
+__all__ = ["NO_EMBEDDING", "Activation", "Family", "Head", "ModelConfig", "ProblemType", "Sharing", "explain"]
 
 Family = Literal["albert", "bert"]
 Sharing = Literal["all", "attention", "ffn", "none", "groups"]
@@ -41,6 +41,12 @@ Size = Annotated[int, Field(ge=1, le=131_072)]
 TokenId = Annotated[int, Field(ge=0, le=10_000_000)]
 Probability = Annotated[float, Field(ge=0.0, lt=1.0, allow_inf_nan=False)]
 
+NO_EMBEDDING: dict[str, Any] = {
+    "embedding_normalize": False,
+    "embedding_max_length": None,
+    "embedding_dimensions": (),
+}
+"""What a model without the sentence-embedding head has of its settings."""
 _MOST_BLOCKS = 1024
 _MOST_PARAMETERS = 10**11
 
@@ -94,12 +100,14 @@ class ModelConfig(BaseModel):
     """With the sentence-embedding head: bring each vector to length 1."""
     embedding_max_length: Annotated[int, Field(ge=1, le=1_048_576)] | None = None
     """With the sentence-embedding head: how many tokens of a text count; `max_positions` if None."""
+    embedding_dimensions: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(max_length=1000)] = ()
+    """With the sentence-embedding head: how many of a vector's first numbers were taught to work alone."""
 
     @model_serializer(mode="wrap")
     def _leave_out_unset(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Write fields that few models need only where they are set, so that other configurations stay as is."""
         written: dict[str, Any] = handler(self)
-        for name in ("head_size", "embedding_normalize", "embedding_max_length"):
+        for name in ("head_size", *NO_EMBEDDING):
             if not getattr(self, name):
                 written.pop(name, None)
         return written

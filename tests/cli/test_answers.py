@@ -235,7 +235,7 @@ def test_order_asks_both_ways_round(small_tokenizer: Tokenizer, tmp_path: Path) 
     pipeline = load(folder)
     assert pipeline.order(first, second) == pytest.approx(1 - pipeline.order(second, first), abs=1e-6)
     encoded = small_tokenizer.encode([first], [second], max_length=shape.max_positions)
-    inputs = {name: torch.from_numpy(one) for name, one in vars(encoded).items()}
+    inputs = {name: torch.from_numpy(one) for name, one in encoded.arrays().items()}
     other = small_tokenizer.encode([second], [first], max_length=shape.max_positions)
     turned = {name: torch.from_numpy(one) for name, one in vars(other).items()}
     with torch.inference_mode():

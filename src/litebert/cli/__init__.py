@@ -19,6 +19,7 @@ from litebert.cli import models as models
 from litebert.cli import optimize as optimize
 from litebert.cli import pretrain as pretrain
 from litebert.cli import quickstart as quickstart
+from litebert.cli import serve as serve
 from litebert.cli import tokenizer
 from litebert.cli.app import app
 from litebert.errors import LitebertError
@@ -26,7 +27,12 @@ from litebert.errors import LitebertError
 __all__ = ["app", "main"]
 
 _GROUPS = {"tokenizer": tokenizer.app}
-_TRAINING = ("torch", "matplotlib", "jinja2", "sklearn", "scipy")
+_EXTRAS = {
+    **dict.fromkeys(("torch", "matplotlib", "jinja2", "sklearn", "scipy"), ("what training needs", "train")),
+    **dict.fromkeys(
+        ("fastapi", "starlette", "uvicorn", "orjson", "prometheus_client"), ("what serving needs", "serve")
+    ),
+}
 
 for _name, _group in _GROUPS.items():
     app.add_typer(_group, name=_name)
@@ -40,7 +46,7 @@ def main() -> None:
     try:
         app()
     except (LitebertError, OSError, ModuleNotFoundError) as error:
-        if "--debug" in sys.argv or (isinstance(error, ModuleNotFoundError) and error.name not in _TRAINING):
+        if "--debug" in sys.argv or (isinstance(error, ModuleNotFoundError) and error.name not in _EXTRAS):
             raise
         # What could not be written to standard output must not be tried again when Python ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -51,7 +57,8 @@ def main() -> None:
 
 def _explain(error: Exception) -> str:
     if isinstance(error, ModuleNotFoundError):
-        return f"this needs {error.name}, which comes with what training needs: pip install 'litebert[train]'"
+        needed, extra = _EXTRAS[error.name or ""]
+        return f"this needs {error.name}, which comes with {needed}: pip install 'litebert[{extra}]'"
     if not isinstance(error, OSError):
         return str(error)
     where = f"{error.filename}: " if error.filename else ""

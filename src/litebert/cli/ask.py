@@ -89,7 +89,8 @@ def order(
     as_json: Json = False,
 ) -> None:
     """Say which of two pieces of text comes first, as a pretrained model has learnt it."""
-    share = _load(model).order(first, second)
+    with saying_what_was_cut():
+        share = _load(model).order(first, second)
     if as_json:
         print_json({"first": first, "second": second, "probability": share})
         return

@@ -377,7 +377,8 @@ def fill_mask(
     from litebert.inference.load import load
 
     pipeline = load(model)
-    answers = [(text, pipeline.fill_mask(text, top)) for text in texts]
+    with saying_what_was_cut():
+        answers = list(zip(texts, pipeline.fill_mask(texts, top), strict=True))
     if as_json:
         guesses = [
             {"text": text, "masks": [[{"text": g.text, "probability": g.probability} for g in mask] for mask in masks]}

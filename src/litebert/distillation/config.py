@@ -10,8 +10,10 @@ from litebert.model.sharing import block_counts, max_depth
 from litebert.training.config import RunConfig, Stage, TrainConfig
 from litebert.training.optim import OptimConfig
 
-__all__ = ["DistillConfig", "LossWeights", "distill_run", "shape_student"]
+__all__ = ["AS_STUDENT", "DistillConfig", "LossWeights", "distill_run", "shape_student"]
 
+AS_STUDENT = {"embedding_normalize": True, "embedding_dimensions": (), "labels": (), "problem_type": None}
+"""What the shape of a student has, whatever it was before."""
 Weight = Annotated[float, Field(ge=0, le=1000, allow_inf_nan=False)]
 
 STUDENT_EMBEDDING, STUDENT_BLOCKS, STUDENT_UNITS = 96, 3, 0.3
@@ -109,9 +111,7 @@ def shape_student(
         project_square_embeddings=False,
         hidden_dropout=0.0,
         attention_dropout=0.0,
-        labels=(),
-        problem_type=None,
-        embedding_normalize=True,
+        **AS_STUDENT,
     )
 
 

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from litebert.batch import Batch
 from litebert.corpus.corpus import HELD_OUT, TRAIN, Corpus, hash_tokenizer
 from litebert.corpus.stream import BatchStream
-from litebert.distillation.config import DistillConfig
+from litebert.distillation.config import AS_STUDENT, DistillConfig
 from litebert.distillation.start import begin_from_teacher, translate_words
 from litebert.errors import RequestError
 from litebert.folders import MANIFEST, hash_file, model_name
@@ -169,8 +169,7 @@ class Distillation:
         torch.manual_seed(config.train.seed)
         if config.begin_from is not None:
             model = Model.from_pretrained(config.begin_from, config.head)
-            as_student: dict[str, Any] = {"embedding_normalize": True, "labels": (), "problem_type": None}
-            if model.config.updated(**as_student) != config.model.updated(**as_student):
+            if model.config.updated(**AS_STUDENT) != config.model.updated(**AS_STUDENT):
                 raise RequestError(f"{config.begin_from} has another shape than the student: leave out what changes it")
             student = Model(config.model, config.head)
             student.load_state_dict(model.state_dict())
@@ -389,7 +388,8 @@ class Distillation:
         """Save a model folder with the student's tokenizer, and a card that says what it learnt from whom."""
         about = self._describe_training(state)
         arrays, tokenizer = to_arrays(tensors), self.corpus.tokenizer
-        write_folder(folder, self.config.model, self.config.head, arrays, tokenizer, about=about)
+        shape = self.config.model.updated(embedding_dimensions=self.config.dimensions)
+        write_folder(folder, shape, self.config.head, arrays, tokenizer, about=about)
 
     def _describe_training(self, state: TrainingState) -> str:
         config, optim = self.config, self.config.train.optim

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from litebert.config import ModelConfig, explain
 from litebert.corpus.corpus import Corpus
-from litebert.distillation.config import DistillConfig, distill_run, shape_student
+from litebert.distillation.config import AS_STUDENT, DistillConfig, distill_run, shape_student
 from litebert.errors import RequestError
 from litebert.hub import resolve
 from litebert.model.model import Model
@@ -114,5 +114,5 @@ def _find_student(name: str | None, teacher: ModelConfig, corpus: Corpus | None)
         return shape.updated(hidden_dropout=0.0, attention_dropout=0.0), None
     if corpus is not None:
         corpus.check_tokenizer(name)
-    shape = Model.read_config(name).updated(embedding_normalize=True, labels=(), problem_type=None)
+    shape = Model.read_config(name).updated(**AS_STUDENT)
     return shape, str(Path(name).resolve()) if Path(name).is_dir() else name

@@ -81,6 +81,11 @@ class Engine:
         return sorted(self._int8) + ([] if self.depth is None else [f"depth {self.depth}"])
 
     @property
+    def weights(self) -> dict[str, Array]:
+        """What was read of the folder, by its names in this house."""
+        return self._weights
+
+    @property
     def int8_maps(self) -> list[str]:
         """What could run with 8 bits."""
         return list_int8_maps(self._weights)
@@ -145,6 +150,18 @@ class Engine:
     def trace(self, inputs: Mapping[str, Array]) -> list[dict[str, Array]]:
         """What the head says after each pass, the last one last."""
         return trace_passes(self._run_part, self.head, layer_plan(self.config), inputs)
+
+    def states(self, inputs: Mapping[str, Array]) -> list[Array]:
+        """The states of all tokens before the first layer and after each, with 32 bits."""
+        exact = self._exact
+        found = exact._run_part("embeddings", inputs)
+        for blocks in layer_plan(self.config):
+            found += exact._run_part(blocks, {"states": found[-1], **inputs})
+        return found
+
+    @cached_property
+    def _exact(self) -> "Engine":
+        return self.configured() if self._int8 else self
 
     def build(self, head: Head, depth: int | None = None) -> bytes:
         """The model as an ONNX file."""

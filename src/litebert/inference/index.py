@@ -190,12 +190,15 @@ class Index:
         """The passages that lie nearest to a question, the best first; a list for each of several questions."""
         asked = [questions] if isinstance(questions, str) else list(questions)
         check_questions(asked)
-        vectors = normalize(self.encoder.embed(asked, depth=self.info.depth, dimensions=self.info.dimensions))
-        found = [
-            [Found(self[number], cosine) for number, cosine in best]
-            for best in find_nearest(vectors, self.vectors, top, self.scales)
-        ]
+        found = self.nearest(self.encoder.embed(asked, depth=self.info.depth, dimensions=self.info.dimensions), top)
         return found[0] if isinstance(questions, str) else found
+
+    def nearest(self, vectors: Vectors, top: int = 5) -> list[list[Found]]:
+        """The passages that lie nearest to each vector, which this index's encoder made."""
+        return [
+            [Found(self[number], cosine) for number, cosine in best]
+            for best in find_nearest(normalize(vectors), self.vectors, top, self.scales)
+        ]
 
     def _check_encoder(self, encoder: Pipeline) -> None:
         if hash_encoder(encoder) != self.info.encoder_sha256:

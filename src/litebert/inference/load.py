@@ -45,8 +45,10 @@ if TYPE_CHECKING:
 __all__ = [
     "ENSEMBLE",
     "WINDOW",
+    "FilledMasks",
     "Member",
     "Pipeline",
+    "TextOrder",
     "TokenGuess",
     "TruncationWarning",
     "check_members",
@@ -75,6 +77,23 @@ class TokenGuess:
 
     text: str
     probability: float
+
+
+@dataclass(frozen=True)
+class FilledMasks:
+    """The likeliest tokens for each mask of a text."""
+
+    masks: list[list[TokenGuess]]
+    truncated: bool = False
+    """Whether only the beginning of the text was read."""
+
+
+@dataclass(frozen=True)
+class TextOrder:
+    """How likely it is that the first of two texts comes before the second."""
+
+    probability: float
+    truncated: bool = False
 
 
 @dataclass(frozen=True)
@@ -268,16 +287,23 @@ class Pipeline:
             if isinstance(pairs, str) or len(pairs) != len(inputs):
                 raise RequestError("there must be as many second texts as first ones: give a list of the same length")
             inputs = list(zip(inputs, pairs, strict=True))
+        answers, cut = self.present_answers(self.make_examples(inputs))
+        _warn_of_cut(len(cut), self.members[0].task.max_length)
+        return answers[0] if is_one else answers
+
+    def make_examples(self, inputs: Iterable[Any]) -> list[Example]:
+        """Examples of the task, of what `predict` takes; what the task does not know is refused."""
         columns = columns_of(self.task)
-        examples = [self._make_example(str(number), one, columns) for number, one in enumerate(inputs)]
-        predictions = self.answer_examples(examples)
-        _warn_of_cut(sum("truncated" in one for one in predictions.details), self.members[0].task.max_length)
-        kind = kind_of(self.task)
+        return [self._make_example(str(number), one, columns) for number, one in enumerate(inputs)]
+
+    def present_answers(self, examples: Sequence[Example]) -> tuple[list[Any], frozenset[int]]:
+        """An answer to each example, as `predict` gives it; and which examples were not read whole."""
+        predictions, kind = self.answer_examples(examples), kind_of(self.task)
         answers = [
             kind.present(self.task, example, answer, details)
             for example, answer, details in zip(examples, predictions.answers, predictions.details, strict=True)
         ]
-        return answers[0] if is_one else answers
+        return answers, frozenset(n for n, one in enumerate(predictions.details) if "truncated" in one)
 
     def _make_example(self, number: str, value: Any, columns: Columns) -> Example:
         task, kind = self.task, kind_of(self.task)
@@ -312,22 +338,44 @@ class Pipeline:
         if not all(isinstance(text, str) for text in listed):
             raise RequestError("a list of texts holds something that is no text: give texts alone")
         self.check_vectors(depth, dimensions)
-        size = self.config.hidden_size
-        limit, tokenizer, engine = self.members[0].max_length, self.tokenizer, self.members[0].engine
-        ids = encode_texts(tokenizer, listed)
-        _warn_of_cut(sum(len(one) > limit - 2 for one in ids), limit)
+        features = self.encode(listed)
+        _warn_of_cut(len(features.cut), self.members[0].max_length)
+        vectors = self.embed_features(features, depth=depth, dimensions=dimensions, on_progress=on_progress)
+        return vectors[0] if is_one else vectors
+
+    def encode(self, texts: list[str]) -> Features:
+        """Texts as the model reads them for their vectors, cut where they are too long for it."""
+        limit, tokenizer = self.members[0].max_length, self.tokenizer
+        ids = encode_texts(tokenizer, texts)
+        cut = frozenset(number for number, one in enumerate(ids) if len(one) > limit - 2)
         tokens, ends, splits = assemble(tokenizer, [(one[: limit - 2], None) for one in ids])
-        features = Features(tokens, ends, splits, np.arange(len(listed)))
-        vectors = np.zeros((len(listed), size), np.float32)
-        done = 0
+        return Features(tokens, ends, splits, np.arange(len(texts)), cut=cut)
+
+    def embed_features(
+        self,
+        features: Features,
+        *,
+        depth: int | None = None,
+        dimensions: int | None = None,
+        on_progress: OnProgress = _ignore,
+    ) -> Vectors:
+        """The vectors of encoded texts, in their order."""
+        size, engine, done = self.config.hidden_size, self.members[0].engine, 0
+        vectors = np.zeros((features.num_items, size), np.float32)
         for group in part_by_length(features.lengths(), engine.batch_tokens):
             inputs = features.collate_arrays(group, self.config.pad_token_id)
             vectors[group] = engine.embed(inputs, depth)
             done += len(group)
             on_progress(done)
-        if dimensions is not None and dimensions < size:
-            vectors = _cut_vectors(vectors, dimensions)
-        return vectors[0] if is_one else vectors
+        return self.cut_vectors(vectors, dimensions)
+
+    def cut_vectors(self, vectors: Vectors, dimensions: int | None) -> Vectors:
+        """The first numbers of each vector, which keeps the length that it had; all of them if None."""
+        if dimensions is None or dimensions >= vectors.shape[-1]:
+            return vectors
+        lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+        cut: Vectors = normalize(vectors[:, :dimensions]) * lengths
+        return cut
 
     def embed_stream(
         self, texts: Iterable[str], *, window: int = WINDOW, on_progress: OnProgress = _ignore, **how: Any
@@ -396,46 +444,51 @@ class Pipeline:
 
         Both ways round are asked, so that `order(a, b) + order(b, a)` is 1.
         """
+        order = self.order_texts(first, second)
+        _warn_of_cut(order.truncated, self.config.max_positions)
+        return order.probability
+
+    def order_texts(self, first: str, second: str) -> TextOrder:
+        """The same, and whether both texts were read whole."""
         if self.head != "pretraining":
             raise RequestError(f"to tell the order of texts, a model needs the head pretraining, not {self.head}")
         limit = self.config.max_positions
         encoded = self.tokenizer.encode([first, second], [second, first], max_length=limit)
-        in_order = probabilities(self.members[0].engine.run(vars(encoded))["sop_logits"])[:, 0]
-        return float((in_order[0] + 1 - in_order[1]) / 2)
+        in_order = probabilities(self.members[0].engine.run(encoded.arrays())["sop_logits"])[:, 0]
+        return TextOrder(float((in_order[0] + 1 - in_order[1]) / 2), bool(encoded.cut))
 
     def fill_mask(self, texts: str | Iterable[str], top: int = 5) -> Any:
         """The likeliest tokens for each mask of a text, the first mask first."""
+        filled = [self.fill_masks(text, top) for text in ([texts] if isinstance(texts, str) else texts)]
+        _warn_of_cut(sum(one.truncated for one in filled), self.config.max_positions)
+        return filled[0].masks if isinstance(texts, str) else [one.masks for one in filled]
+
+    def fill_masks(self, text: str, top: int = 5) -> FilledMasks:
+        """The same for one text, and whether it was read whole."""
         if self.head not in ("pretraining", "masked-lm"):
             raise RequestError(
                 f"to fill masks, a model needs the head pretraining or masked-lm; this one has {self.head}"
             )
-        if not isinstance(texts, str):
-            return [self.fill_mask(text, top) for text in texts]
-        encoded = self.tokenizer.encode([texts], None, max_length=self.config.max_positions)
+        encoded = self.tokenizer.encode([text], None, max_length=self.config.max_positions)
         (positions,) = np.nonzero(encoded.input_ids[0] == self.tokenizer.mask_id)
         if not len(positions):
-            raise RequestError(f"the text has no {self.tokenizer.mask_token}")
-        outputs = self.members[0].engine.run(vars(encoded))
+            among = f" among the first {self.config.max_positions} tokens, which are read" if encoded.cut else ""
+            raise RequestError(f"the text has no {self.tokenizer.mask_token}{among}")
+        outputs = self.members[0].engine.run(encoded.arrays())
         logits = outputs["prediction_logits" if self.head == "pretraining" else "logits"][0, positions]
         shares = probabilities(logits)
         best = np.argsort(-shares, axis=-1, kind="stable")[:, :top]
-        return [
+        masks = [
             [TokenGuess(self.tokenizer.piece(int(token)), float(row[token])) for token in tokens]
             for row, tokens in zip(shares, best, strict=True)
         ]
+        return FilledMasks(masks, bool(encoded.cut))
 
 
 def normalize(vectors: Vectors) -> Vectors:
     """Vectors of length 1; zeros stay zeros."""
     normed: Vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
     return normed
-
-
-def _cut_vectors(vectors: Vectors, dimensions: int) -> Vectors:
-    """The first numbers of each vector, which keeps the length that it had."""
-    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    cut: Vectors = normalize(vectors[:, :dimensions]) * lengths
-    return cut
 
 
 def _warn_of_cut(count: int, limit: int) -> None:

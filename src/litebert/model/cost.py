@@ -14,6 +14,7 @@ __all__ = [
     "TrainingMemory",
     "checkpoint_bytes",
     "count_encoder_parameters",
+    "count_parameters",
     "count_pretraining_parameters",
     "forward_flops",
     "training_flops",
@@ -27,20 +28,31 @@ LONGEST_DENSE_ATTENTION = 256
 FLOAT_BYTES = 4
 
 
+def count_parameters(config: ModelConfig) -> dict[str, int]:
+    """Parameters of each part of the encoder; what layers share counts once.
+
+    >>> count_parameters(ModelConfig())["attention"]
+    2363904
+    """
+    e, h, f, a = config.embedding_size, config.hidden_size, config.intermediate_size, config.attention_size
+    num_attention, num_feed_forward = block_counts(config)
+    return {
+        "words": config.vocab_size * e,
+        "positions": (config.max_positions + config.num_token_types) * e + 2 * e,
+        "projection": e * h + h if config.projects_embeddings else 0,
+        "attention": num_attention * (3 * (h * a + a) + a * h + h + 2 * h),
+        "feed-forward": num_feed_forward * (h * f + f + f * h + h + 2 * h),
+        "pooler": h * h + h,
+    }
+
+
 def count_encoder_parameters(config: ModelConfig) -> int:
     """Parameters of the encoder with its pooler.
 
     >>> count_encoder_parameters(ModelConfig())
     11683584
     """
-    e, h, f, a = config.embedding_size, config.hidden_size, config.intermediate_size, config.attention_size
-    embeddings = (config.vocab_size + config.max_positions + config.num_token_types) * e + 2 * e
-    projection = e * h + h if config.projects_embeddings else 0
-    num_attention, num_feed_forward = block_counts(config)
-    attention = 3 * (h * a + a) + a * h + h + 2 * h
-    feed_forward = h * f + f + f * h + h + 2 * h
-    pooler = h * h + h
-    return embeddings + projection + num_attention * attention + num_feed_forward * feed_forward + pooler
+    return sum(count_parameters(config).values())
 
 
 def count_pretraining_parameters(config: ModelConfig) -> int:

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from litebert.config import Head, ModelConfig
+from litebert.config import NO_EMBEDDING, Head, ModelConfig
 from litebert.errors import RequestError
 from litebert.hub import resolve
 from litebert.model.encoder import Encoder
@@ -215,7 +215,7 @@ class Model(nn.Module):
         stored = read_folder(resolve(name, revision))
         wanted = head or stored.head
         if wanted != "sentence-embedding":
-            changes |= {"embedding_normalize": False, "embedding_max_length": None}
+            changes |= NO_EMBEDDING
         config = stored.config.updated(**changes)
         tensors, fresh = fit_tensors(stored, config, wanted)
         with torch.device("meta"):

@@ -36,6 +36,12 @@ class Encoded:
     input_ids: NDArray[np.int64]
     attention_mask: NDArray[np.int64]
     token_type_ids: NDArray[np.int64]
+    cut: frozenset[int] = frozenset()
+    """Texts of which not everything fitted."""
+
+    def arrays(self) -> dict[str, NDArray[np.int64]]:
+        """What a model takes."""
+        return {name: getattr(self, name) for name in ("input_ids", "attention_mask", "token_type_ids")}
 
 
 class Tokenizer:
@@ -156,18 +162,23 @@ class Tokenizer:
             raise RequestError(f"max_length {max_length} leaves no room for text beside [CLS] and [SEP]")
         firsts = self._engine.encode(texts)
         seconds = None if pairs is None else self._engine.encode(pairs)
-        rows, splits = [], []
+        rows, splits, cut = [], [], set[int]()
         for i, first in enumerate(firsts):
             if seconds is None:
                 row = [self.cls_id, *first[: max_length - 2], self.sep_id]
                 splits.append(len(row))
+                is_cut = len(first) > max_length - 2
             else:
                 keep_first, keep_second = fit_pair(len(first), len(seconds[i]), max_length - 3)
                 row = [self.cls_id, *first[:keep_first], self.sep_id, *seconds[i][:keep_second], self.sep_id]
                 splits.append(keep_first + 2)
+                is_cut = keep_first + keep_second < len(first) + len(seconds[i])
+            cut |= {i} if is_cut else set()
             rows.append(row)
         shape = (len(rows), max(map(len, rows), default=0))
-        encoded = Encoded(np.full(shape, self.pad_id), np.zeros(shape, np.int64), np.zeros(shape, np.int64))
+        encoded = Encoded(
+            np.full(shape, self.pad_id), np.zeros(shape, np.int64), np.zeros(shape, np.int64), frozenset(cut)
+        )
         for i, row in enumerate(rows):
             encoded.input_ids[i, : len(row)] = row
             encoded.attention_mask[i, : len(row)] = 1

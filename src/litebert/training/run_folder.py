@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Run",
     "RunFolder",
+    "find_runs",
     "name_run",
     "read_kind",
     "read_run",
@@ -238,6 +239,11 @@ class Run:
         for name in names:
             part = part.get(name) if isinstance(part, dict) else None
         return part if isinstance(part, dict) else {}
+
+
+def find_runs(root: Path) -> list[Path]:
+    """Runs in a folder, or in folders of it; those of several seeds too."""
+    return sorted({path.parent for depth in ("*/", "*/*/") for path in root.glob(depth + RUN_FILE)})
 
 
 def read_kind(folder: Path) -> str:

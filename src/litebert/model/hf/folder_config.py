@@ -297,8 +297,12 @@ def parse_modules(folder: Path, config: ModelConfig) -> ModelConfig | None:
     if longest is None:  # newer versions leave it to the tokenizer
         longest = _read_optional(folder / "tokenizer_config.json").get("model_max_length")
     is_shorter = isinstance(longest, int) and 0 < longest < config.max_positions
+    taught = prompts.get("litebert", {})
+    sizes = taught.get("dimensions") if isinstance(taught, dict) else None
     return config.updated(
-        embedding_normalize=kinds[-1] == "Normalize", embedding_max_length=longest if is_shorter else None
+        embedding_normalize=kinds[-1] == "Normalize",
+        embedding_max_length=longest if is_shorter else None,
+        embedding_dimensions=tuple(sizes) if isinstance(sizes, list) else (),
     )
 
 
@@ -345,6 +349,9 @@ def render_modules(config: ModelConfig) -> dict[str, str]:
         "pooling_mode_mean_sqrt_len_tokens": False,
         "include_prompt": True,
     }
+    about: dict[str, Any] = {"prompts": {}, "default_prompt_name": None, "similarity_fn_name": "cosine"}
+    if config.embedding_dimensions:  # which sentence-transformers passes over
+        about["litebert"] = {"dimensions": list(config.embedding_dimensions)}
     contents: dict[str, Any] = {
         MODULES: modules,
         f"{_POOLING_FOLDER}/config.json": pooling,
@@ -352,6 +359,6 @@ def render_modules(config: ModelConfig) -> dict[str, str]:
             "max_seq_length": config.embedding_max_length or config.max_positions,
             "do_lower_case": False,
         },
-        _MODEL_FILE: {"prompts": {}, "default_prompt_name": None, "similarity_fn_name": "cosine"},
+        _MODEL_FILE: about,
     }
     return {path: json.dumps(content, indent=2) + "\n" for path, content in contents.items()}

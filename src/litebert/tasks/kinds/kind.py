@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from litebert.batch import Batch
-from litebert.config import Head, ProblemType
+from litebert.config import NO_EMBEDDING, Head, ProblemType
 from litebert.errors import RequestError
 from litebert.tasks.features import Features
 from litebert.tasks.kinds.description import Answered, Description
@@ -82,8 +82,7 @@ class Kind(ABC):
 
     def model_settings(self, task: Task, max_length: int) -> dict[str, Any]:
         """What the configuration of a model for this task has: names of its outputs, and what transformers calls it."""
-        plain = {"embedding_normalize": False, "embedding_max_length": None}  # of an encoder for sentence embeddings
-        return {"labels": task.labels, "problem_type": self.problem_type, **plain}
+        return {"labels": task.labels, "problem_type": self.problem_type, **NO_EMBEDDING}
 
     def options(self, max_length: int) -> EncodeOptions:
         """How texts are encoded if rows may have so many tokens."""

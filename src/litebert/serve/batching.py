@@ -1,0 +1,235 @@
+"""`BatchQueue`: inputs of many requests wait until the model is free, and then run together.
+
+Nobody waits for a batch to fill: the model takes what is there when it is free, up to a number of tokens. It takes one
+input of each request in turn, so that small requests do not wait behind large ones. The queue is bounded by the time
+that its work would take. A client who has gone away takes its inputs along.
+"""
+
+import asyncio
+import contextlib
+import logging
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["BatchQueue", "OverloadedError", "QueueLimits"]
+
+Run = Callable[[Hashable, list[Any]], list[Any]]
+"""Runs an operation on inputs, and gives a result for each."""
+OnBatch = Callable[[int, int, float], None]
+"""Hears of each batch: inputs, tokens, seconds."""
+
+_LATELY = 0.2  # the weight of the last batch in the measured speed
+logger = logging.getLogger(__name__)
+
+
+class OverloadedError(Exception):
+    """There is more work than can be done in time; `retry_after` is when to try again, in seconds."""
+
+    def __init__(self, retry_after: float) -> None:
+        super().__init__("there is more work than can be done in time")
+        self.retry_after = max(1, math.ceil(retry_after))
+
+
+@dataclass(frozen=True)
+class QueueLimits:
+    """How much may wait, and how much runs at once."""
+
+    batch_tokens: int = 2048
+    max_wait: float = 1.0
+    """Seconds: a request that would wait for longer is refused."""
+    timeout: float = 30.0
+    """Seconds after which a request is given up."""
+    max_bytes: int = 64_000_000
+    """What all waiting inputs together may hold."""
+
+
+@dataclass(eq=False)
+class _Request:
+    """Inputs of one request; those from `num_started` on still wait."""
+
+    operation: Hashable
+    inputs: Sequence[Any]
+    tokens: Sequence[int]
+    num_bytes: int
+    future: asyncio.Future[list[Any]]
+    results: list[Any] = field(default_factory=list)
+    num_started: int = 0
+    num_done: int = 0
+
+    @property
+    def tokens_left(self) -> int:
+        """Tokens of the inputs that still wait."""
+        return sum(self.tokens[self.num_started :])
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Some inputs of a request that run in one batch."""
+
+    request: _Request
+    begin: int
+    end: int
+
+    @property
+    def inputs(self) -> Sequence[Any]:
+        """What runs."""
+        return self.request.inputs[self.begin : self.end]
+
+
+class BatchQueue:
+    """Runs the inputs of many requests in batches, on one thread."""
+
+    def __init__(
+        self, run: Run, limits: QueueLimits, on_batch: OnBatch = lambda inputs, tokens, seconds: None, name: str = ""
+    ) -> None:
+        self._run, self.limits, self._on_batch = run, limits, on_batch
+        self._waiting: deque[_Request] = deque()
+        self._changed = threading.Condition()
+        self._tokens = self._bytes = self._running = 0
+        self._speed: float | None = None  # tokens per second
+        self._is_closed = False
+        self._thread = threading.Thread(target=self._work, name=f"batches of {name}", daemon=True)
+        self._thread.start()
+
+    @property
+    def num_waiting(self) -> int:
+        """Requests that wait for their first batch, or for another one."""
+        return len(self._waiting)
+
+    @property
+    def tokens_waiting(self) -> int:
+        """Tokens that wait."""
+        return self._tokens
+
+    @property
+    def seconds_ahead(self) -> float:
+        """How long the work takes that is there already, by the speed of late."""
+        return (self._tokens + self._running) / self._speed if self._speed else 0.0
+
+    async def submit(
+        self, operation: Hashable, inputs: Sequence[Any], tokens: Sequence[int], num_bytes: int = 0
+    ) -> list[Any]:
+        """Results for inputs, in their order; raises `OverloadedError` where they would come too late."""
+        if not inputs:
+            return []
+        future = asyncio.get_running_loop().create_future()
+        request = _Request(operation, inputs, tokens, num_bytes, future, [None] * len(inputs))
+        with self._changed:
+            if self._is_closed:
+                raise OverloadedError(1)
+            self._refuse_too_much(num_bytes)
+            self._waiting.append(request)
+            self._tokens += request.tokens_left
+            self._bytes += num_bytes
+            self._changed.notify()
+        try:
+            async with asyncio.timeout(self.limits.timeout):
+                results: list[Any] = await future
+        except TimeoutError:
+            raise OverloadedError(self.seconds_ahead) from None
+        finally:
+            with self._changed:
+                if request in self._waiting:  # the client has gone, or it took too long
+                    self._waiting.remove(request)
+                    self._tokens -= request.tokens_left
+                self._bytes -= num_bytes
+        return results
+
+    def _refuse_too_much(self, num_bytes: int) -> None:
+        is_idle = not self._waiting and not self._running
+        if not is_idle and (
+            self.seconds_ahead > self.limits.max_wait or self._bytes + num_bytes > self.limits.max_bytes
+        ):
+            raise OverloadedError(self.seconds_ahead)
+
+    def close(self, timeout: float | None = None) -> None:
+        """Take nothing new, finish what is there, and end the thread."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+        self._thread.join(timeout)
+
+    # --- the thread ------------------------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        while (batch := self._take()) is not None:
+            begun = time.perf_counter()
+            for part, results in self._run_parts(batch):
+                self._deliver(part, results)
+            seconds = time.perf_counter() - begun
+            tokens, count = self._running, sum(part.end - part.begin for part in batch)
+            with self._changed:
+                self._running = 0
+                speed = tokens / max(seconds, 1e-6)
+                self._speed = speed if self._speed is None else (1 - _LATELY) * self._speed + _LATELY * speed
+            self._on_batch(count, tokens, seconds)
+
+    def _take(self) -> list[_Part] | None:
+        """Parts of waiting requests that run together; None when the queue is closed and empty."""
+        with self._changed:
+            while not self._waiting:
+                if self._is_closed:
+                    return None
+                self._changed.wait()
+            first, room = self._waiting[0], self.limits.batch_tokens
+            alike = [request for request in self._waiting if request.operation == first.operation]
+            begins = [request.num_started for request in alike]
+            open_ones = list(alike)
+            while open_ones and room > 0:  # one input of each in turn
+                for request in list(open_ones):
+                    tokens = request.tokens[request.num_started]
+                    if tokens > room and self._running:
+                        open_ones.remove(request)
+                        continue
+                    room -= tokens
+                    self._running += tokens
+                    self._tokens -= tokens
+                    request.num_started += 1
+                    if request.num_started == len(request.inputs):
+                        open_ones.remove(request)
+                        self._waiting.remove(request)
+            parts = [_Part(one, begin, one.num_started) for one, begin in zip(alike, begins, strict=True)]
+            parts = [part for part in parts if part.end > part.begin]
+            for part in parts:  # who has had a turn waits behind the others
+                if part.request in self._waiting:
+                    self._waiting.remove(part.request)
+                    self._waiting.append(part.request)
+            return parts
+
+    def _run_parts(self, parts: list[_Part]) -> list[tuple[_Part, list[Any] | Exception]]:
+        """What comes of each part; if all together fail, each is tried alone, so that one cannot spoil the others."""
+        try:
+            results = self._run(parts[0].request.operation, [one for part in parts for one in part.inputs])
+        except Exception as error:
+            if len(parts) > 1:
+                return [pair for part in parts for pair in self._run_parts([part])]
+            return [(parts[0], error)]
+        found: list[tuple[_Part, list[Any] | Exception]] = []
+        for part in parts:
+            count = part.end - part.begin
+            found.append((part, results[:count]))
+            results = results[count:]
+        return found
+
+    def _deliver(self, part: _Part, results: list[Any] | Exception) -> None:
+        """Give a request what came of its part; with its last part it is answered."""
+        request = part.request
+
+        def settle() -> None:
+            if request.future.done():
+                return
+            if isinstance(results, Exception):
+                request.future.set_exception(results)
+                return
+            request.results[part.begin : part.end] = results
+            request.num_done += len(results)
+            if request.num_done == len(request.inputs):
+                request.future.set_result(request.results)
+
+        with contextlib.suppress(RuntimeError):  # its event loop is closed
+            request.future.get_loop().call_soon_threadsafe(settle)

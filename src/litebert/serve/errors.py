@@ -1,0 +1,29 @@
+"""What is wrong with a request, in the shape that clients of OpenAI read."""
+
+from typing import Any
+
+__all__ = ["ApiError", "render_error"]
+
+_TYPES = {401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error"}
+
+
+class ApiError(Exception):
+    """An answer other than 200; its message is one sentence that says what to do."""
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        code: str | None = None,
+        param: str | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status, self.message, self.code, self.param = status, message, code, param
+        self.headers = headers or {}
+
+
+def render_error(status: int, message: str, code: str | None = None, param: str | None = None) -> dict[str, Any]:
+    """The body of such an answer."""
+    kind = _TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
+    return {"error": {"message": message, "type": kind, "param": param, "code": code}}

@@ -1,0 +1,68 @@
+"""`run_server`: the application behind uvicorn, in one process or several, which end when they have answered all."""
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+from collections.abc import Callable
+
+from litebert.errors import LitebertError
+from litebert.runtime import num_cores
+from litebert.serve.app import create_app
+from litebert.serve.service import Service
+from litebert.serve.settings import ServeSettings
+
+__all__ = ["run_server"]
+
+_DRAIN = 25  # seconds in which requests that were taken are answered, after the server was told to end
+
+
+def run_server(
+    settings: ServeSettings, host: str, port: int, workers: int, access_log: bool, on_ready: Callable[[], None]
+) -> None:
+    """Serve until a signal comes; what was taken by then is answered."""
+    import uvicorn
+
+    _check_port(host, port)
+    service = Service(settings)
+    service.open()
+    # Raised by uvicorn again once it has ended as it should: that is no failure.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
+    how = {
+        "host": host,
+        "port": port,
+        "log_level": "info" if access_log else "warning",
+        "access_log": access_log,
+        "server_header": False,
+        "timeout_graceful_shutdown": _DRAIN,
+        "timeout_keep_alive": 30,
+    }
+    with contextlib.suppress(KeyboardInterrupt):
+        if workers == 1:
+            uvicorn.run(create_app(service, on_ready), **how)  # type: ignore[arg-type]
+            return
+        service.close()  # it was opened to see that it can be
+        settings.to_environment()
+        os.environ.setdefault("OMP_NUM_THREADS", str(max(1, num_cores() // workers)))
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder = tempfile.mkdtemp(prefix="litebert-metrics-")
+        try:
+            on_ready()
+            app = "litebert.serve.app:create_app_from_environment"
+            uvicorn.run(app, factory=True, workers=workers, **how)  # type: ignore[arg-type]
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _check_port(host: str, port: int) -> None:
+    """Say in a sentence that the port is taken."""
+    try:
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family) as trial:
+            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            trial.bind(address)
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise LitebertError(f"cannot listen on {host}:{port} ({reason}): choose another --port or --host") from None
