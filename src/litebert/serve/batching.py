@@ -159,15 +159,15 @@ class BatchQueue:
     def _work(self) -> None:
         while (batch := self._take()) is not None:
             begun = time.perf_counter()
-            for part, results in self._run_parts(batch):
-                self._deliver(part, results)
+            results = self._run_parts(batch)
             seconds = time.perf_counter() - begun
-            tokens, count = self._running, sum(part.end - part.begin for part in batch)
             with self._changed:
-                self._running = 0
+                tokens, self._running = self._running, 0
                 speed = tokens / max(seconds, 1e-6)
                 self._speed = speed if self._speed is None else (1 - _LATELY) * self._speed + _LATELY * speed
-            self._on_batch(count, tokens, seconds)
+            for part, found in results:
+                self._deliver(part, found)
+            self._on_batch(sum(part.end - part.begin for part in batch), tokens, seconds)
 
     def _take(self) -> list[_Part] | None:
         """Parts of waiting requests that run together; None when the queue is closed and empty."""

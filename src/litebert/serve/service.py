@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import logging
+import os
+import signal
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -62,8 +64,7 @@ class Service:
         if not self.models:
             await asyncio.to_thread(self.open)
         self.is_ready = True
-        if self.settings.reload_every:
-            self._watcher = asyncio.create_task(self._watch())
+        self._watcher = asyncio.create_task(self._watch())
 
     async def stop(self) -> None:
         """Finish what is there."""
@@ -117,11 +118,14 @@ class Service:
             self._exits[name] = seen
 
     async def _watch(self) -> None:
-        """Look at the folders of the models now and then."""
+        """Look after the process and at the folders of the models now and then."""
+        parent = os.getppid()
         while True:
-            await asyncio.sleep(self.settings.reload_every)
+            await asyncio.sleep(self.settings.reload_every or 2)
+            if os.getppid() != parent:  # it was killed, and nobody else would end this process
+                os.kill(os.getpid(), signal.SIGTERM)
             self.update_gauges()
-            for name, model in self.models.items():
+            for name, model in self.models.items() if self.settings.reload_every else ():
                 with contextlib.suppress(OSError):
                     if await asyncio.to_thread(model.reload_if_changed):
                         self.metrics.reloads.labels(name).inc()
