@@ -1,5 +1,6 @@
 """What tests share: small shapes, and inputs with padding and token types."""
 
+import contextlib
 import os
 import random
 import signal
@@ -8,19 +9,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import torch
 from hypothesis import HealthCheck, settings
-from torch import Tensor
 
 from litebert.config import ModelConfig
 from litebert.text.tokenizer import Tokenizer
 from litebert.text.vocabulary import VocabularyConfig, train_vocabulary
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from litebert.corpus.corpus import Corpus
     from tests.pretraining.runs import Nursery
 
-torch.set_num_threads(1)  # the runner already uses every core
+with contextlib.suppress(ModuleNotFoundError):
+    import torch
+
+    torch.set_num_threads(1)  # the runner already uses every core
 # Examples may take as long as they like: a busy machine is no fault of the code.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
@@ -51,7 +55,7 @@ def small_config(**changes: Any) -> ModelConfig:
     return ModelConfig(**{**shape, **changes})
 
 
-def small_inputs(config: ModelConfig, batch: int = 3, tokens: int = 17, seed: int = 0) -> dict[str, Tensor]:
+def small_inputs(config: ModelConfig, batch: int = 3, tokens: int = 17, seed: int = 0) -> "dict[str, Tensor]":
     """Random ids with padding at the end of all rows but the first, and two token types."""
     generator = torch.Generator().manual_seed(seed)
     ids = torch.randint(5, config.vocab_size, (batch, tokens), generator=generator)

@@ -9,18 +9,21 @@ from litebert.text.tokenizer import Tokenizer
 from litebert.text.vocabulary import VocabularyConfig, train_vocabulary
 from tests.conftest import make_sentences
 from tests.corpus.conftest import make_documents, prepare_documents
-from tests.distillation.runs import BERT, make_teacher
 
 
 @pytest.fixture(scope="session")
 def bert(small_tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A BERT of three layers."""
+    from tests.distillation.runs import BERT, make_teacher
+
     return make_teacher(tmp_path_factory.mktemp("teachers") / "bert", small_tokenizer, num_layers=3, **BERT)
 
 
 @pytest.fixture(scope="session")
 def albert(small_tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An ALBERT that runs its layer twice."""
+    from tests.distillation.runs import make_teacher
+
     return make_teacher(tmp_path_factory.mktemp("teachers") / "albert", small_tokenizer, seed=1, num_layers=2)
 
 

@@ -8,6 +8,9 @@ import pytest
 
 from litebert.model.cost import training_memory
 from litebert.presets import PRESETS
+from tests.conftest import need
+
+need("torch")
 
 # Trains three steps in a process of its own; prints torch's own peak of allocated bytes in a step, gradients and
 # activations together, and the process' peak above what it held before it had the model.
