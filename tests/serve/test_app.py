@@ -179,6 +179,12 @@ def test_what_happens_inside(client: Any, model_folders: dict[str, Path]) -> Non
     states = [one[0].numpy() for one in outputs.hidden_states]
     distances = [np.linalg.norm(b - a, axis=-1).mean() for a, b in itertools.pairwise(states)]
     np.testing.assert_allclose(found["distances"], distances, rtol=1e-4)
+    assert (found["answers"], found["exit"]) == ([], None)
+    text = "two sailors crossed the bridge"
+    answers = post(client, "/v1/inspect", input=text, model="classification")["answers"]
+    label = load(model_folders["classification"]).classify(text)
+    assert (answers[-1]["label"], answers[-1]["probability"]) == (label.label, pytest.approx(label.probability, abs=1e-4))
+    assert len(answers) == 2
 
 
 # --- models, runs, state ---------------------------------------------------------------------------------------------

@@ -12,13 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from litebert.config import ModelConfig
+from litebert.inference.early_exit import find_exits
+from litebert.inference.engine import Engine
 from litebert.inference.load import Pipeline
 from litebert.model.sharing import layer_plan
 from litebert.tasks.kinds.kind import probabilities
 
-__all__ = ["Inspection", "inspect_text"]
+__all__ = ["Inspection", "PassAnswer", "inspect_text"]
 
 Array = NDArray[Any]
+_ONE_LABEL = "single_label_classification"
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,18 @@ class Inspection:
     attention: Array
     """(layers, heads, tokens, tokens): how much of a row's token comes from each column's."""
     truncated: bool
+    answers: list["PassAnswer"]
+    """Classifiers: what the model would say after each pass."""
+    exit: int | None
+    """Classifiers that may answer early: after which pass the answer is given."""
+
+
+@dataclass(frozen=True)
+class PassAnswer:
+    """The likeliest label after a pass."""
+
+    label: str
+    probability: float
 
 
 def inspect_text(pipeline: Pipeline, text: str, max_tokens: int = 128) -> Inspection:
@@ -55,7 +70,23 @@ def inspect_text(pipeline: Pipeline, text: str, max_tokens: int = 128) -> Inspec
         cosines=[float(one.mean()) for one in cosines],
         attention=np.stack(maps),
         truncated=bool(encoded.cut),
+        **_follow_answer(engine, encoded.arrays()),
     )
+
+
+def _follow_answer(engine: Engine, inputs: dict[str, Array]) -> dict[str, Any]:
+    """What a classifier of single labels says after each pass, and after which one it answers."""
+    config = engine.config
+    if engine.head != "sequence-classification" or (config.problem_type or _ONE_LABEL) != _ONE_LABEL:
+        return {"answers": [], "exit": None}
+    trace = engine.trace(inputs)
+    shares = [probabilities(one["logits"][0]) for one in trace]
+    labels = config.labels or ("LABEL_0", "LABEL_1")
+    answers = [PassAnswer(labels[int(one.argmax())], float(one.max())) for one in shares]
+    if engine.exits is None:
+        return {"answers": answers, "exit": None}
+    exits = find_exits(trace, engine.exits, engine.head, config.problem_type, inputs["attention_mask"])
+    return {"answers": answers, "exit": int(exits[0])}
 
 
 def _cosines(before: Array, after: Array) -> Array:

@@ -321,7 +321,9 @@ def _add_answers(app: FastAPI) -> None:
         service.check_inputs([request.input])
         model = service.find(request.model)
         (found,) = await model.ask(("inspect", 48), [request.input])
-        return _Json({"model": model.name, **vars(found), "attention": np.round(found.attention, 3)})
+        answers = [vars(one) for one in found.answers]
+        attention = np.round(found.attention, 3).astype(np.float32)
+        return _Json({"model": model.name, **vars(found), "attention": attention, "answers": answers})
 
 
 async def _predict_texts(request: TextsRequest, service: Service, ability: Any) -> Response:

@@ -32,6 +32,12 @@ _BY_ANSWER: dict[str, Ability] = {
     "option": "choose",
 }
 _WARM_UP = "a text"
+# A text, and how many letters a piece of it has at least where the tokenizer was made for its language.
+_SAMPLES = {
+    "en": ("the weather was fine and they went to the river with their children", 2.5),
+    "ko": ("오늘은 날씨가 좋아서 친구와 함께 학교에 갔습니다 그 영화는 정말 재미있었다", 1.2),
+    "zh": ("今天天气很好我们和孩子一起去河边这本书很有意思但是他们没有时间", 0.95),
+}
 _BYTES_PER_TOKEN = 4  # of English; a letter of Chinese or Korean has three, and is often a token
 logger = logging.getLogger(__name__)
 
@@ -97,11 +103,21 @@ class ServedModel:
             "num_layers": config.num_layers,
             "mask": self.pipeline.tokenizer.mask_token if "fill-mask" in self.abilities else None,
             "optimized": first.engine.settings,
+            "languages": self._guess_languages(),
         }
         if first.saved is not None:
             task = first.saved.task
             about["task"] = {"name": task.name, "kind": task.kind, "labels": task.labels, "is_pair": task.is_pair}
         return about
+
+    def _guess_languages(self) -> list[str]:
+        """Of some languages those that the tokenizer can write with few pieces; the first is always named."""
+        found = []
+        for language, (sample, least) in _SAMPLES.items():
+            ids, _ = self.pipeline.tokenizer.encode_plain([sample])
+            is_known = self.pipeline.tokenizer.unknown_id not in ids.tolist()
+            found += [language] if is_known and len(sample.replace(" ", "")) >= least * len(ids) else []
+        return found or ["en"]
 
     def describe_shape(self) -> dict[str, Any]:
         """The architecture: its sizes, which layers share which blocks, and the parameters beside BERT's."""

@@ -13,14 +13,14 @@ function el(name, attributes = {}, ...children) {
     else if (key === "style") Object.assign(node.style, value);
     else if (value !== null && value !== undefined && value !== false) node.setAttribute(key, value === true ? "" : value);
   }
-  node.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  node.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
   return node;
 }
 
 function svg(name, attributes = {}, ...children) {
   const node = document.createElementNS("http://www.w3.org/2000/svg", name);
   for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
-  node.append(...children.flat());
+  node.append(...children.flat(Infinity));
   return node;
 }
 
@@ -210,7 +210,7 @@ function play(view, name, values) {
   view.append(el("nav", { class: "tabs", "aria-label": "What to try" }, able.map(([key, other]) => el("a", { href: link(["play", key], { model: model.id }), "aria-current": key === chosen ? "page" : null }, other.label))),
     el("div", { class: "two" }, form, el("div", {}, results)));
   $("model").value = model.id;
-  if (Object.keys(values).some((key) => key !== "model")) run(false);
+  if (Object.values(inputs).some((input) => input.value)) run(false);
 }
 
 // --- the model --------------------------------------------------------------------------------------------------------
