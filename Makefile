@@ -11,7 +11,7 @@ $(VENV)/installed: pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet -e ".[dev]" -c constraints.txt
 	touch $@
 
-.PHONY: install quickstart test check bench soak docs release help
+.PHONY: install quickstart test check bench soak docs screenshots release help
 install: $(VENV)/installed ## install litebert and all it needs into .venv
 
 quickstart: install ## install, then go from the documentation on this machine to a trained encoder (10 minutes)
@@ -40,6 +40,12 @@ soak: install ## the long tests: full-size parity, memory, mutated files and kil
 
 docs: install ## check that every command and link in the documentation holds
 	$(BIN)/python -m pytest tests/test_readme.py tests/test_docs.py
+
+screenshots: install ## drive the server's page in the system's Chromium, look for what shuts people out, write docs/screenshots (needs npm)
+	$(BIN)/pip install --quiet playwright -c constraints.txt
+	folder=$$(mktemp -d) && trap 'rm -rf '$$folder EXIT && (cd $$folder && npm pack --silent axe-core && tar xzf axe-core-*.tgz) && \
+	LITEBERT_AXE=$$folder/package/axe.min.js LITEBERT_SCREENSHOTS=docs/screenshots \
+	$(BIN)/python -m pytest -p no:xdist tests/serve/test_page.py
 
 release: install ## build the wheel and the sdist into dist/, and try the wheel in a clean environment outside of this folder
 	rm -rf dist

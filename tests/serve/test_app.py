@@ -183,7 +183,10 @@ def test_what_happens_inside(client: Any, model_folders: dict[str, Path]) -> Non
     text = "two sailors crossed the bridge"
     answers = post(client, "/v1/inspect", input=text, model="classification")["answers"]
     label = load(model_folders["classification"]).classify(text)
-    assert (answers[-1]["label"], answers[-1]["probability"]) == (label.label, pytest.approx(label.probability, abs=1e-4))
+    assert (answers[-1]["label"], answers[-1]["probability"]) == (
+        label.label,
+        pytest.approx(label.probability, abs=1e-4),
+    )
     assert len(answers) == 2
 
 

@@ -91,7 +91,11 @@ def serve(
             f"{names} at {address}: a page to try it, and the API (see {address}/docs); Ctrl-C ends it", err=True
         )
 
-    run_server(settings, host, port, workers, access_log, say)
+    def say_end(taken: int, lost: int) -> None:
+        answered = f"{lost:,} clients hung up before their answer" if lost else "all were answered"
+        typer.echo(f"ended; {taken:,} requests were taken, {answered}", err=True)
+
+    run_server(settings, host, port, workers, access_log, say, say_end)
 
 
 def _choose_models(runs: Path) -> list[str]:

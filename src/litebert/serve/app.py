@@ -66,7 +66,7 @@ def create_app_from_environment() -> Any:
     return create_app(Service(ServeSettings.from_environment()))
 
 
-def create_app(service: Service, on_ready: Callable[[], None] = lambda: None) -> Any:
+def create_app(service: Service, on_ready: Callable[[], None] = lambda: None) -> Gate:
     """The application; models that are not open yet are opened when it starts."""
 
     @contextlib.asynccontextmanager

@@ -51,7 +51,7 @@ class Gate:
     def __init__(self, app: App, settings: ServeSettings, metrics: Metrics, paths: frozenset[str]) -> None:
         self.app, self.settings, self.metrics = app, settings, metrics
         self.paths = paths
-        self.num_in_flight = 0
+        self.num_in_flight = self.num_taken = self.num_lost = 0
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -72,6 +72,7 @@ class Gate:
             await send(message)
 
         self.num_in_flight += 1
+        self.num_taken += 1
         self.metrics.in_flight.inc()
         try:
             await self._let_in(scope, headers, receive, send_with_id)
@@ -79,6 +80,7 @@ class Gate:
             self.metrics.refusals.labels("disconnected").inc()
         finally:
             self.num_in_flight -= 1
+            self.num_lost += status == 499
             self.metrics.in_flight.dec()
             path = scope["path"] if scope["path"] in self.paths else "other"
             self.metrics.requests.labels(path, str(status)).inc()

@@ -21,9 +21,18 @@ _DRAIN = 25  # seconds in which requests that were taken are answered, after the
 
 
 def run_server(
-    settings: ServeSettings, host: str, port: int, workers: int, access_log: bool, on_ready: Callable[[], None]
+    settings: ServeSettings,
+    host: str,
+    port: int,
+    workers: int,
+    access_log: bool,
+    on_ready: Callable[[], None],
+    on_end: Callable[[int, int], None],
 ) -> None:
-    """Serve until a signal comes; what was taken by then is answered."""
+    """Serve until a signal comes; what was taken by then is answered.
+
+    `on_end` hears how many requests one process took, and how many clients hung up before their answer.
+    """
     import uvicorn
 
     _check_port(host, port)
@@ -42,7 +51,11 @@ def run_server(
     }
     with contextlib.suppress(KeyboardInterrupt):
         if workers == 1:
-            uvicorn.run(create_app(service, on_ready), **how)  # type: ignore[arg-type]
+            app = create_app(service, on_ready)
+            try:
+                uvicorn.run(app, **how)  # type: ignore[arg-type]
+            finally:
+                on_end(app.num_taken, app.num_lost)
             return
         service.close()  # it was opened to see that it can be
         settings.to_environment()
@@ -50,8 +63,7 @@ def run_server(
         os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder = tempfile.mkdtemp(prefix="litebert-metrics-")
         try:
             on_ready()
-            app = "litebert.serve.app:create_app_from_environment"
-            uvicorn.run(app, factory=True, workers=workers, **how)  # type: ignore[arg-type]
+            uvicorn.run("litebert.serve.app:create_app_from_environment", factory=True, workers=workers, **how)  # type: ignore[arg-type]
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 

@@ -38,7 +38,7 @@ async function api(path, body) {
 const percent = (share) => `${(100 * share).toFixed(1)} %`;
 const count = (number) => Number(number).toLocaleString("en");
 const lines = (text) => text.split("\n").map((line) => line.trim()).filter(Boolean);
-const heat = (share) => `rgba(var(--heat), ${Math.max(0, Math.min(1, share)).toFixed(3)})`;
+const heat = (share, name = "heat") => `rgba(var(--${name}), ${Math.max(0, Math.min(1, share)).toFixed(3)})`;
 const COLOURS = ["#8ecae6", "#f6bd60", "#b5e48c", "#f28482", "#cdb4db", "#90dbf4", "#ffd6a5", "#a3b18a", "#e5989b", "#9bf6ff"];
 const colour = (number) => COLOURS[number % COLOURS.length];
 
@@ -94,7 +94,7 @@ const TRIES = {
       return [el("table", { class: "heat" }, el("caption", { class: "soft" }, "Cosines of vectors: 1 is the same direction."),
         el("thead", {}, el("tr", {}, el("td"), texts.map((text) => el("th", { scope: "col" }, text)))),
         el("tbody", {}, found.similarity.map((row, i) => el("tr", {}, el("th", { scope: "row" }, texts[i]),
-          row.map((value) => el("td", { style: { background: heat(value * 0.75) } }, value.toFixed(2)))))))];
+          row.map((value) => el("td", { style: { background: heat(value * 0.7) } }, value.toFixed(2)))))))];
     },
   },
   search: {
@@ -252,7 +252,7 @@ async function showModel(view, _, values) {
     const rows = found.attention[Number(layer.value)][Number(head.value)];
     map.replaceChildren(el("table", { class: "heat tiny" }, el("caption", { class: "soft" }, "How much of a row’s token comes from each column’s"),
       el("thead", {}, el("tr", {}, el("td"), found.tokens.map((token) => el("th", { scope: "col" }, token)))),
-      el("tbody", {}, rows.map((row, i) => el("tr", {}, el("th", { scope: "row" }, found.tokens[i]), row.map((value, j) => el("td", { style: { background: heat(value) }, title: `${found.tokens[i]} from ${found.tokens[j]}: ${percent(value)}` })))))));
+      el("tbody", {}, rows.map((row, i) => el("tr", {}, el("th", { scope: "row" }, found.tokens[i]), row.map((value, j) => el("td", { style: { background: heat(value, "spot") }, title: `${found.tokens[i]} from ${found.tokens[j]}: ${percent(value)}` })))))));
   };
   const look = async () => {
     try {
@@ -314,25 +314,26 @@ async function showRuns(view, _, values) {
     history.replaceState(null, "", link(["runs"], { runs: [...chosen].map(encodeURIComponent).join(",") }));
     draw();
   } }), ` ${run.id} `, el("small", {}, `${run.kind}, ${new Date(1000 * run.changed).toLocaleString()}`))));
-  view.append(list, charts, differences);
+  const legend = el("p", { class: "legend" });
+  view.append(list, legend, charts, differences);
   async function draw() {
     const read = (await Promise.all([...chosen].map((id) => api(`/v1/runs/${id.split("/").map(encodeURIComponent).join("/")}`).catch(() => null)))).filter(Boolean);
     const series = {};
     read.forEach((run, i) => {
       for (const [rows, kind] of [[run.steps, "training"], [run.evaluations, "evaluation"]]) {
         for (const name of new Set(rows.flatMap(Object.keys))) {
-          if (["step", "tokens", "seconds", "time", "lr_scale"].includes(name)) continue;
+          if (["step", "tokens", "seconds", "progress", "total"].includes(name)) continue;
           const points = rows.filter((row) => name in row && "step" in row).map((row) => [row.step, row[name]]);
           if (points.length > 1) (series[`${name} (${kind})`] ||= []).push({ name: run.id, points, colour: LINES[i % LINES.length] });
         }
       }
     });
     const rank = (name) => (name.startsWith("loss") ? 0 : name.includes("evaluation") ? 1 : 2);
-    const legend = el("p", { class: "legend" }, read.map((run, i) => el("span", {}, el("i", { style: { background: LINES[i % LINES.length] } }), `${run.id}: ${run.state}, step ${count(run.last.step || 0)}`)));
+    legend.replaceChildren(...read.map((run, i) => el("span", {}, el("i", { style: { background: LINES[i % LINES.length] } }), `${run.id}: ${run.state}, step ${count(run.last.step || 0)}`)));
     charts.replaceChildren(...Object.entries(series).sort(([a], [b]) => rank(a) - rank(b)).slice(0, 12).map(([name, curves]) => el("figure", { class: "card" }, el("figcaption", {}, name), chart(curves, "step"))));
     const configs = read.map((run) => flatten(run.config));
     const keys = [...new Set(configs.flatMap(Object.keys))].filter((key) => new Set(configs.map((config) => config[key])).size > 1);
-    differences.replaceChildren(legend, ...(read.length > 1 ? [el("h3", {}, "Where their settings differ"), el("div", { class: "card" }, keys.length ? el("table", {},
+    differences.replaceChildren(...(read.length > 1 ? [el("h3", {}, "Where their settings differ"), el("div", { class: "card" }, keys.length ? el("table", {},
       el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "setting"), read.map((run) => el("th", { scope: "col" }, run.id)))),
       el("tbody", {}, keys.slice(0, 60).map((key) => el("tr", {}, el("th", { scope: "row" }, key), configs.map((config) => el("td", {}, config[key] ?? "–")))))) : el("p", {}, "They do not."))] : []));
   }
