@@ -11,7 +11,7 @@ $(VENV)/installed: pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet -e ".[dev]" -c constraints.txt
 	touch $@
 
-.PHONY: install quickstart test check bench soak docs screenshots release help
+.PHONY: install quickstart test check bench soak docs site screenshots clients release help
 install: $(VENV)/installed ## install litebert and all it needs into .venv
 
 quickstart: install ## install, then go from the documentation on this machine to a trained encoder (10 minutes)
@@ -46,6 +46,17 @@ screenshots: install ## drive the server's page in the system's Chromium, look f
 	folder=$$(mktemp -d) && trap 'rm -rf '$$folder EXIT && (cd $$folder && npm pack --silent axe-core && tar xzf axe-core-*.tgz) && \
 	LITEBERT_AXE=$$folder/package/axe.min.js LITEBERT_SCREENSHOTS=docs/screenshots \
 	$(BIN)/python -m pytest -p no:xdist tests/serve/test_page.py
+
+clients: ## try the server with clients as they are: openai (Python, JavaScript), LangChain, LlamaIndex, Cohere (needs npm)
+	$(PYTHON) -m venv .venv-clients
+	.venv-clients/bin/pip install --quiet -e ".[serve]" pytest hypothesis openai langchain-openai langchain-cohere cohere \
+	llama-index-embeddings-openai-like llama-index-postprocessor-cohere-rerank llama-index-postprocessor-tei-rerank
+	folder=$$(mktemp -d) && trap 'rm -rf '$$folder EXIT && (cd $$folder && npm install --silent openai) && \
+	NODE_PATH=$$folder/node_modules .venv-clients/bin/python -m pytest -W default -p no:asyncio -rs tests/serve/test_clients.py
+
+site: install ## build the documentation into site/, with the tour
+	$(BIN)/pip install --quiet "sphinx>=9,<9.1" myst-parser furo
+	$(BIN)/python -m sphinx -W --keep-going -q -b html -c docs -d site/.doctrees . site
 
 release: install ## build the wheel and the sdist into dist/, and try the wheel in a clean environment outside of this folder
 	rm -rf dist

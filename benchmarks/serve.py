@@ -38,7 +38,7 @@ from litebert.serve.models import ServedModel
 
 LIMIT = 0.2  # seconds, for 99 of 100
 STEP = 1.15  # how much faster each time
-OURS, OPTIMIZED, PEER = "litebert serve", "litebert serve, optimized", "FastAPI and pipeline"
+OURS, PEER = "litebert serve", "FastAPI and pipeline"
 PLAIN_SERVER = """
 import sys, numpy, uvicorn
 from fastapi import FastAPI
@@ -77,6 +77,12 @@ def serving(command: list[str], port: int, core: int) -> Iterator[str]:
     finally:
         process.terminate()
         process.wait()
+
+
+def describe(folder: Path) -> str:
+    """How an optimized model runs."""
+    engine = load(folder).members[0].engine
+    return ("8 bits" if engine.has_int8 else "32 bits") + (f", depth {engine.depth}" if engine.depth else "")
 
 
 def free_port() -> int:
@@ -133,7 +139,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default=DEFAULT_ENCODER)
     parser.add_argument("--sentences", default="builtin:python", help="text whose sentences are asked about")
-    parser.add_argument("--optimized", help="the same model in a folder that `litebert optimize` has measured")
+    parser.add_argument(
+        "--optimized", nargs="*", default=[], help="the same model in folders that `litebert optimize` has measured"
+    )
     parser.add_argument("--cores", default="0,1", help="of the clients, and of the server")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=6.0, help="at each rate")
@@ -146,7 +154,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as home, ExitStack() as stack:
         script = Path(home) / "plain.py"
         script.write_text(PLAIN_SERVER, encoding="utf-8")
-        folders = {OURS: folder} | ({OPTIMIZED: Path(options.optimized)} if options.optimized else {})
+        folders = {OURS: folder} | {f"{OURS}, {describe(Path(one))}": Path(one) for one in options.optimized}
         addresses = {}
         for name in (*folders, PEER):
             port = free_port()
@@ -175,20 +183,16 @@ def main() -> None:
     os.sched_setaffinity(0, {server_core})
     os.environ["OMP_NUM_THREADS"] = "1"
     queue = measure_queue(folder, texts[0])
-    optimized = load(options.optimized).members[0].engine if options.optimized else None
-    about = (
-        "" if optimized is None else f"Optimized: {len(optimized.settings)} maps with 8 bits, depth {optimized.depth}."
-    )
-    table = render(results, queue, apart, about)
+    table = render(results, queue, apart)
     print(table)
     print(record("serve", "A server under load", table, {"machine": machine(), "queue": queue, **results}))
 
 
-def render(results: dict[str, Any], queue: dict[str, float], apart: float, about: str) -> str:
+def render(results: dict[str, Any], queue: dict[str, float], apart: float) -> str:
     """Tables to read."""
     middle = {name: statistics.median(one["rates"]) for name, one in results.items()}
     lines = [
-        f"One sentence a request; vectors with 32 bits differ by {apart:.0e} at most. {about}",
+        f"One sentence a request; vectors with 32 bits differ by {apart:.0e} at most.",
         "",
         "| answers a second, 99 % within 200 ms, none refused | median of rounds | all rounds | p50, ms | p99, ms |",
         "|-|-|-|-|-|",

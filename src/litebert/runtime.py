@@ -162,8 +162,12 @@ def describe_machine() -> dict[str, str | int]:
     return {"cpu": name, "cores": num_cores(), "memory_bytes": memory}
 
 
-def prepare_process() -> None:
-    """Prepare this process for heavy work: keep freed memory, and keep oneDNN from broken instructions."""
-    keep_freed_memory()
+def prepare_process(keeps_memory: bool = True) -> None:
+    """Prepare this process for heavy work: keep freed memory, and keep oneDNN from broken instructions.
+
+    A process that runs for weeks, beside others, gives back what it does not need.
+    """
+    if keeps_memory:
+        keep_freed_memory()
     if "ONEDNN_MAX_CPU_ISA" not in os.environ and not probe_matrix_instructions():
         os.environ["ONEDNN_MAX_CPU_ISA"] = _SAFE_ISA

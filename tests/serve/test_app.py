@@ -275,6 +275,39 @@ def test_hostile_bodies_are_refused_in_a_sentence(client: Any) -> None:
     assert client.get("/nowhere").json()["error"]["message"] == "there is no such path: see /docs"
 
 
+def test_a_million_wrong_items_are_refused_at_once(client: Any) -> None:
+    from pydantic import ValidationError
+
+    from litebert.serve.schemas import EmbeddingsRequest, RerankRequest, TextsRequest
+
+    for kind, content in (
+        (EmbeddingsRequest, {"input": [{}] * 1_000_000}),
+        (EmbeddingsRequest, {"input": ["a"] * 1_000_000 + [1]}),
+        (RerankRequest, {"query": "a", "documents": [{}] * 1_000_000}),
+        (TextsRequest, {"input": "a", **dict.fromkeys(map(str, range(100_000)))}),
+    ):
+        with pytest.raises(ValidationError) as refused:
+            kind(**content)
+        assert refused.value.error_count() == 1
+
+
+def test_small_matters_of_clients(client: Any) -> None:
+    assert len(post(client, "/v1/embeddings", input="a", encoding_format=None, dimensions=None)["data"]) == 1
+    assert post(client, "/v1/rerank", query="a", documents=["b"], return_documents=None, top_n=None)["results"]
+    assert len(post(client, "/v1/similarity", texts=["a"] * 60)["similarity"]) == 60
+    assert fails(client, "/v1/rerank", 422, query="a", documents=["b"] * 101)["param"] == "documents"
+    error = fails(client, "/v1/embeddings", 400, input="a", model="vectors", dimensions=12)
+    assert (error["param"], error["code"]) == ("dimensions", "invalid_value")
+    assert "not empty" in fails(client, "/v1/embeddings", 422, input=[])["message"]
+    plain = client.post("/v1/embeddings", content=b"{}", headers={"content-type": "text/plain"})
+    assert "content-type: application/json" in plain.json()["error"]["message"]
+    assert (
+        client.head("/health").status_code == client.head("/").status_code == client.head("/ready").status_code == 200
+    )
+    assert "no model 'org/name'" in client.get("/v1/models/org%2Fname").json()["error"]["message"]
+    assert fails(client, "/v1/search", 400, query="a", index="places", model="pretrained")["param"] == "model"
+
+
 def test_half_a_pair_of_surrogates_goes_through_and_comes_back(client: Any) -> None:
     headers, odd = {"content-type": "application/json"}, "caf\udce9"
     body = json.dumps({"query": odd, "documents": [odd, "a"], "return_documents": True})

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Hashable
 from typing import Any
 
@@ -139,17 +140,51 @@ def test_what_would_wait_too_long_is_refused_and_what_is_cancelled_leaves() -> N
     assert not any(4 in batch for _, batch in model.batches), "what was cancelled ran"
 
 
-def test_what_takes_too_long_is_given_up() -> None:
+def test_what_makes_no_progress_is_given_up_and_what_makes_some_is_not() -> None:
     model = Slow()
 
     async def ask() -> None:
-        queue = BatchQueue(model, QueueLimits(timeout=0.01))
+        queue = BatchQueue(model, QueueLimits(timeout=0.02))
         with pytest.raises(OverloadedError):
             await queue.submit("x", [1], [1])
         model.may_run.set()
         queue.close()
 
+        def slowly(operation: Hashable, inputs: list[Any]) -> list[Any]:
+            time.sleep(0.02)
+            return inputs
+
+        queue = BatchQueue(slowly, QueueLimits(batch_tokens=1, timeout=0.3))
+        assert await queue.submit("x", list(range(40)), [1] * 40) == list(range(40)), "0.8 s, a part every 0.02"
+        queue.close()
+
     asyncio.run(ask())
+
+
+def test_a_small_request_is_let_in_beside_a_large_one() -> None:
+    model = Slow()
+    model.may_run.set()
+
+    async def ask_all() -> None:
+        queue = BatchQueue(model, QueueLimits(batch_tokens=10, max_wait=0.5))
+        await queue.submit("x", [0], [1])
+        model.may_run.clear()
+        model.has_begun.clear()
+        large = asyncio.create_task(queue.submit("x", list(range(1000)), [1] * 1000))
+        await begun(model)
+        queue._speed = 100.0  # the large one takes ten seconds
+        assert queue.seconds_ahead > 9
+        small = asyncio.create_task(queue.submit("x", [5000], [1]))
+        await asyncio.sleep(0.01)
+        with pytest.raises(OverloadedError):
+            await queue.submit("x", list(range(500)), [1] * 500)
+        model.may_run.set()
+        assert await small == [10_000]
+        await large
+        queue.close()
+
+    asyncio.run(ask_all())
+    assert 5000 in model.batches[2][1], "it waited for more than the batch that ran"
 
 
 def test_an_idle_queue_takes_what_is_larger_than_its_limits_and_many_bytes_are_refused_beside_others() -> None:
@@ -162,7 +197,7 @@ def test_an_idle_queue_takes_what_is_larger_than_its_limits_and_many_bytes_are_r
         await begun(model)
         queue._speed = 1e9
         with pytest.raises(OverloadedError):
-            await queue.submit("x", [3], [1], num_bytes=1)
+            await queue.submit("x", [3], [1], num_bytes=1)  # 1,000 of 100 bytes are taken
         model.may_run.set()
         assert await large == [2, 4]
         assert await queue.submit("x", [3], [1], num_bytes=1) == [6]

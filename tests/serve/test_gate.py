@@ -80,12 +80,26 @@ def test_a_body_that_is_too_large_is_refused_before_it_is_read() -> None:
     assert ask(gate, b"x", headers={"content-length": "nonsense"})[0] == 200
 
 
+def test_unfinished_bodies_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    from litebert.serve import gate as module
+
+    monkeypatch.setattr(module, "_MOST_BYTES", 100)
+    gate = make_gate(echo, max_body=90)
+    assert ask(gate, b"x" * 80)[0] == 200
+    assert gate.num_bytes == 0
+    gate.num_bytes = 50  # of others
+    assert ask(gate, b"x" * 40, b"x" * 40)[0] == 429
+    assert gate.num_bytes == 50
+
+
 def test_a_key_is_asked_for_where_it_matters() -> None:
     gate = make_gate(echo, api_key="sesame")
     assert ask(gate, b"")[0] == 401
     assert ask(gate, b"", headers={"authorization": "Bearer sesam"})[0] == 401
     assert ask(gate, b"", headers={"authorization": "Bearer sésame"})[0] == 401
     assert ask(gate, b"", headers={"authorization": "Bearer sesame"})[0] == 200
+    assert ask(gate, b"", headers={"authorization": "bearer  sesame"})[0] == 200
+    assert ask(gate, b"", headers={"authorization": "Basic sesame"})[0] == 401
     assert ask(gate, b"", headers={"x-api-key": "sesame"})[0] == 200
     assert ask(gate, b"", path="/health")[0] == 200
     assert ask(gate, b"", path="/page/app.js")[0] == 200

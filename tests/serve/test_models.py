@@ -61,6 +61,33 @@ def test_a_changed_folder_is_opened_again_and_a_damaged_one_is_not(
     model.queue.close()
 
 
+def test_a_request_is_answered_by_one_version(
+    tmp_path: Path, small_tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(models, "_QUIET", 0.0)
+    folder = save(tmp_path / "model", small_tokenizer, seed=1)
+    model = ServedModel("model", str(folder), QueueLimits(batch_tokens=30))
+    first = embed(model, "nobody")
+    before, run, batches = model.version, model.queue._run, []
+
+    def run_and_change(operation: Any, inputs: list[Any]) -> list[Any]:
+        batches.append(len(inputs))
+        if len(batches) == 2:  # in the middle of a request
+            save(folder, small_tokenizer, seed=2)
+            assert model.reload_if_changed()
+        return run(operation, inputs)
+
+    model.queue._run = run_and_change
+    found = asyncio.run(model.embed(["nobody"] * 100))
+    assert len(batches) > 2
+    assert model.version is not before
+    assert all((one.vector == first).all() for one in found)
+    assert (embed(model, "nobody") != first).any()
+    again = asyncio.run(model.embed(["nobody"], None, before))
+    np.testing.assert_array_equal(again[0].vector, first)
+    model.queue.close()
+
+
 def test_a_folder_that_is_being_written_is_left_alone(
     tmp_path: Path, small_tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -128,6 +128,79 @@ def test_two_workers_count_together_and_one_that_dies_is_replaced(model_folders:
             one.wait(60)  # nobody is left behind
 
 
+def test_a_head_without_end_and_one_that_never_comes_are_hung_up_on(model_folders: dict[str, Path]) -> None:
+    import asyncio
+
+    from litebert.serve import server
+
+    class Transport(asyncio.Transport):
+        was_aborted = False
+
+        def abort(self) -> None:
+            self.was_aborted = True
+
+        def get_extra_info(self, name: str, default: Any = None) -> Any:
+            return default
+
+        def is_closing(self) -> bool:
+            return self.was_aborted
+
+        def write(self, data: Any) -> None: ...
+
+        def close(self) -> None: ...
+
+        def pause_reading(self) -> None: ...
+
+        def resume_reading(self) -> None: ...
+
+    async def talk(*parts: bytes) -> bool:
+        from uvicorn.config import Config
+        from uvicorn.server import ServerState
+
+        async def app(scope: Any, receive: Any, send: Any) -> None: ...
+
+        config = Config(app, log_level="critical")
+        config.load()
+        protocol = server.BoundedProtocol(config, ServerState(), {})
+        transport = Transport()
+        protocol.connection_made(transport)
+        for part in parts:
+            if not transport.was_aborted:
+                protocol.data_received(part)
+        await asyncio.sleep(0.1)
+        protocol.connection_lost(None)
+        return transport.was_aborted
+
+    head = b"POST / HTTP/1.1\r\nhost: x\r\n"
+    original, server._SLOW_HEAD = server._SLOW_HEAD, 0.05
+    try:
+        assert asyncio.run(talk(head, *[b"x-a: " + b"y" * 9000 + b"\r\n"] * 20))
+        assert asyncio.run(talk(b"POST"))
+        assert not asyncio.run(talk(head + b"content-length: 200000\r\n\r\n", *[b"z" * 50_000] * 4))
+        assert not asyncio.run(talk(head + b"x-a: " + b"y" * 9000 + b"\r\n\r\n"))
+    finally:
+        server._SLOW_HEAD = original
+
+
+def test_a_server_outlives_the_shell_that_started_it(model_folders: dict[str, Path], tmp_path: Path) -> None:
+    port, log = free_port(), tmp_path / "log"
+    log.touch()
+    command = f"{sys.executable} -m litebert serve {model_folders['vectors']} --port {port} --reload-every 0.1"
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    subprocess.run(
+        ["sh", "-c", f"setsid {command} > {log} 2>&1 & echo $! > {tmp_path}/pid"], env=environment, check=True
+    )
+    pid = int((tmp_path / "pid").read_text())
+    try:
+        until = time.monotonic() + 60
+        while "Ctrl-C" not in log.read_text() and time.monotonic() < until:
+            time.sleep(0.05)
+        time.sleep(0.5)
+        assert post(f"http://127.0.0.1:{port}", "/v1/embeddings", input="nobody")[0] == 200
+    finally:
+        os.kill(pid, signal.SIGTERM)
+
+
 def test_the_command_says_what_is_wrong(model_folders: dict[str, Path], tmp_path: Path) -> None:
     def run(*arguments: str) -> str:
         command = [sys.executable, "-m", "litebert", "serve", *arguments]

@@ -1,5 +1,6 @@
 """Features are batched with no more padding than they need, and every item has its turn."""
 
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -10,7 +11,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from litebert.batch import NO_LABEL
-from litebert.tasks.features import Features, order_epoch, part_by_length
+from litebert.tasks.features import Features, encode_texts, order_epoch, part_by_length
+from litebert.text.tokenizer import Tokenizer
 
 PAD = 9999
 Row = list[int]
@@ -180,3 +182,37 @@ def test_groups_keep_to_the_budget(items: list[tuple[int, int]], budget: int) ->
 def test_prediction_hardly_pads(budget: int) -> None:
     lengths = np.random.default_rng(1).integers(3, 60, 2000)
     assert padding_share(lengths, list(part_by_length(lengths, budget))) < 0.1
+
+
+@given(
+    st.lists(st.text(alphabet="ab é한今\n\t ", max_size=60).map(lambda one: one * 9), max_size=5),
+    st.integers(1, 6),
+    st.sampled_from(["small", "litebert-en"]),
+)
+def test_the_beginning_of_a_long_text_has_the_ids_that_the_whole_begins_with(
+    small_tokenizer: Tokenizer, texts: list[str], most: int, which: str
+) -> None:
+    tokenizer = small_tokenizer if which == "small" else packaged_tokenizer()
+    whole = encode_texts(tokenizer, texts)
+    found = encode_texts(tokenizer, texts, most)
+    for one, full in zip(found, whole, strict=True):
+        assert one[:most].tolist() == full[:most].tolist()
+        assert (len(one) > most) == (len(full) > most), "what is cut is not known"
+
+
+def test_a_long_text_is_not_encoded_whole(small_tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    given_lengths: list[int] = []
+    encode = Tokenizer.encode_plain
+    monkeypatch.setattr(
+        Tokenizer,
+        "encode_plain",
+        lambda self, texts: given_lengths.extend(map(len, texts)) or encode(self, texts),
+    )
+    (ids,) = encode_texts(small_tokenizer, ["the river " * 100_000], most=20)
+    assert len(ids) > 20
+    assert max(given_lengths) < 1000
+
+
+@cache
+def packaged_tokenizer() -> Tokenizer:
+    return Tokenizer.from_pretrained("litebert-en")

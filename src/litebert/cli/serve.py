@@ -41,9 +41,10 @@ def serve(
     max_wait: Annotated[
         float,
         typer.Option(envvar="LITEBERT_MAX_WAIT", help="Seconds; a request that would wait longer is refused (429)."),
-    ] = 1.0,
+    ] = 5.0,
     timeout: Annotated[
-        float, typer.Option(envvar="LITEBERT_TIMEOUT", help="Seconds after which a request is given up.")
+        float,
+        typer.Option(envvar="LITEBERT_TIMEOUT", help="Seconds without progress after which a request is given up."),
     ] = 30.0,
     max_body: Annotated[int, typer.Option(envvar="LITEBERT_MAX_BODY", help="Bytes of a request (413).")] = 2_000_000,
     max_inputs: Annotated[int, typer.Option(envvar="LITEBERT_MAX_INPUTS", help="Texts of a request (422).")] = 2048,
@@ -61,7 +62,7 @@ def serve(
     """Put models behind an API that clients of OpenAI and Cohere know, with a page to try them."""
     from litebert.runtime import prepare_process
 
-    prepare_process()
+    prepare_process(keeps_memory=False)
     from litebert.inference.index import is_index
     from litebert.serve.models import name_models
     from litebert.serve.server import run_server
@@ -74,7 +75,7 @@ def serve(
         models=name_models([one for one in given if one not in indexes]),
         indexes=name_models(indexes),
         runs=str(runs),
-        api_key=api_key,
+        api_key=api_key or None,
         batch_tokens=batch_tokens,
         max_wait=max_wait,
         timeout=timeout,

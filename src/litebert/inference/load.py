@@ -52,6 +52,7 @@ __all__ = [
     "TokenGuess",
     "TruncationWarning",
     "check_members",
+    "cut_vectors",
     "load",
     "normalize",
 ]
@@ -346,7 +347,7 @@ class Pipeline:
     def encode(self, texts: list[str]) -> Features:
         """Texts as the model reads them for their vectors, cut where they are too long for it."""
         limit, tokenizer = self.members[0].max_length, self.tokenizer
-        ids = encode_texts(tokenizer, texts)
+        ids = encode_texts(tokenizer, texts, limit)
         cut = frozenset(number for number, one in enumerate(ids) if len(one) > limit - 2)
         tokens, ends, splits = assemble(tokenizer, [(one[: limit - 2], None) for one in ids])
         return Features(tokens, ends, splits, np.arange(len(texts)), cut=cut)
@@ -367,15 +368,7 @@ class Pipeline:
             vectors[group] = engine.embed(inputs, depth)
             done += len(group)
             on_progress(done)
-        return self.cut_vectors(vectors, dimensions)
-
-    def cut_vectors(self, vectors: Vectors, dimensions: int | None) -> Vectors:
-        """The first numbers of each vector, which keeps the length that it had; all of them if None."""
-        if dimensions is None or dimensions >= vectors.shape[-1]:
-            return vectors
-        lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
-        cut: Vectors = normalize(vectors[:, :dimensions]) * lengths
-        return cut
+        return cut_vectors(vectors, dimensions)
 
     def embed_stream(
         self, texts: Iterable[str], *, window: int = WINDOW, on_progress: OnProgress = _ignore, **how: Any
@@ -489,6 +482,15 @@ def normalize(vectors: Vectors) -> Vectors:
     """Vectors of length 1; zeros stay zeros."""
     normed: Vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
     return normed
+
+
+def cut_vectors(vectors: Vectors, dimensions: int | None) -> Vectors:
+    """The first numbers of each vector, which keeps the length that it had; all of them if None."""
+    if dimensions is None or dimensions >= vectors.shape[-1]:
+        return vectors
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    cut: Vectors = normalize(vectors[:, :dimensions]) * lengths
+    return cut
 
 
 def _warn_of_cut(count: int, limit: int) -> None:

@@ -18,9 +18,9 @@ from starlette.exceptions import HTTPException
 
 import litebert
 from litebert.errors import LitebertError
-from litebert.inference.load import normalize
+from litebert.inference.load import cut_vectors, normalize
 from litebert.serve.batching import OverloadedError
-from litebert.serve.errors import ApiError, render_error
+from litebert.serve.errors import ApiError, refusing, render_error
 from litebert.serve.gate import Gate
 from litebert.serve.models import Answered, Embedded
 from litebert.serve.schemas import (
@@ -35,6 +35,7 @@ from litebert.serve.schemas import (
     SimilarityRequest,
     TeiRerankRequest,
     TextsRequest,
+    TokenIds,
 )
 from litebert.serve.service import Service
 from litebert.serve.settings import ServeSettings
@@ -129,13 +130,17 @@ def _add_errors(app: FastAPI) -> None:
         message = str(first["msg"]).removeprefix("Value error, ")
         if first["type"] == "json_invalid":
             message, param = "the body is no JSON", None
-        elif param == "input" and len(error.errors()) > 1:
-            message = "input must be a text or a list of texts"
+        elif tuple(first["loc"]) == ("body",) and first["type"] != "value_error":
+            message = "send a JSON object, with content-type: application/json"
         return _Json(render_error(422, f"{param}: {message}" if param else message, "invalid_value", param), 422)
 
     @app.exception_handler(HTTPException)
     async def say_no(request: Request, error: HTTPException) -> Response:
-        message = {404: "there is no such path: see /docs", 405: "this path takes another method: see /docs"}
+        message = {
+            400: "the body is no JSON that can be read",
+            404: "there is no such path: see /docs",
+            405: "this path takes another method: see /docs",
+        }
         told = message.get(error.status_code, str(error.detail))
         return _Json(render_error(error.status_code, told), error.status_code, dict(error.headers or {}))
 
@@ -148,11 +153,13 @@ def _add_errors(app: FastAPI) -> None:
 
 
 def _add_state(app: FastAPI) -> None:
+    @app.head("/health", include_in_schema=False)
     @app.get("/health", tags=["server"])
     async def health() -> Any:
         """Whether the process is alive."""
         return {"status": "ok"}
 
+    @app.head("/ready", include_in_schema=False)
     @app.get("/ready", tags=["server"])
     async def ready(service: Given) -> Any:
         """Whether it takes requests: after all models are warm, and until it is told to stop."""
@@ -172,7 +179,7 @@ def _add_state(app: FastAPI) -> None:
         """All models, and what can be asked of each."""
         return {"object": "list", "data": [_describe(service, name) for name in service.models]}
 
-    @app.get("/v1/models/{name}", tags=["models"])
+    @app.get("/v1/models/{name:path}", tags=["models"])
     async def describe_model(name: str, service: Given) -> Any:
         """One model, with its architecture."""
         model = service.find(name)
@@ -207,16 +214,17 @@ def _add_embeddings(app: FastAPI) -> None:
     @app.post("/v1/embeddings", tags=["vectors"])
     async def embeddings(request: EmbeddingsRequest, service: Given) -> Any:
         """Vectors of texts, as OpenAI's clients ask for them."""
-        texts = request.input if isinstance(request.input, list) else [request.input]
-        if not all(isinstance(text, str) for text in texts):
+        if isinstance(request.input, TokenIds):
             raise ApiError(400, _NOT_TEXTS, "token_ids", "input")
-        listed = [str(text) for text in texts]
-        service.check_inputs(listed)
+        texts = _as_list(request.input)
+        service.check_inputs(texts)
         model = service.find(request.model, "embed")
-        model.check_dimensions(request.dimensions)
-        model.pipeline.check_vectors(request.depth)
-        found = await model.embed(listed, request.depth)
-        vectors = model.pipeline.cut_vectors(np.stack([one.vector for one in found]), request.dimensions)
+        with refusing("dimensions"):
+            model.check_dimensions(request.dimensions)
+        with refusing("depth"):
+            model.pipeline.check_vectors(request.depth)
+        found = await model.embed(texts, request.depth)
+        vectors = cut_vectors(np.stack([one.vector for one in found]), request.dimensions)
         data = [
             {"object": "embedding", "index": index, "embedding": _encode_vector(vector, request.encoding_format)}
             for index, vector in enumerate(vectors)
@@ -229,11 +237,12 @@ def _add_embeddings(app: FastAPI) -> None:
     async def similarity(request: SimilarityRequest, service: Given) -> Any:
         """Cosines of texts with others: a row for each text."""
         model = service.find(request.model, "embed")
-        model.pipeline.check_vectors(request.depth)
+        with refusing("depth"):
+            model.pipeline.check_vectors(request.depth)
         texts = _as_list(request.texts)
         others = texts if request.others is None else _as_list(request.others)
-        service.check_inputs([*texts, *others])
         together = texts if request.others is None else [*texts, *others]
+        service.check_inputs(together, "texts")
         found = await model.embed(together, request.depth)
         vectors = normalize(np.stack([one.vector for one in found]))
         cosines = vectors[: len(texts)] @ vectors[len(together) - len(others) :].T
@@ -243,14 +252,14 @@ def _add_embeddings(app: FastAPI) -> None:
     async def search(request: SearchRequest, service: Given) -> Any:
         """The passages of an index, or of texts that come along, that lie nearest to a question."""
         queries = _as_list(request.query)
-        service.check_inputs([*queries, *(request.texts or [])])
+        service.check_inputs([*queries, *(request.texts or [])], "texts")
         found = await service.search(queries, request.index, request.texts, request.model, request.top)
         results = found.results[0] if isinstance(request.query, str) else found.results
         return _Json({"model": found.model, "index": found.index, "results": results})
 
 
-def _encode_vector(vector: Any, encoding_format: str) -> Any:
-    if encoding_format == "float":
+def _encode_vector(vector: Any, encoding_format: str | None) -> Any:
+    if encoding_format != "base64":
         return vector
     return base64.b64encode(np.ascontiguousarray(vector, "<f4").tobytes()).decode("ascii")
 
@@ -293,10 +302,7 @@ def _add_answers(app: FastAPI) -> None:
     @app.post("/v1/predict", tags=["answers"])
     async def predict(request: PredictRequest, service: Given) -> Any:
         """Whatever the model was fine-tuned for."""
-        inputs = request.input if isinstance(request.input, list) else [request.input]
-        return await _predict(
-            service, request.model, "predict", [tuple(one) if isinstance(one, list) else one for one in inputs]
-        )
+        return await _predict(service, request.model, "predict", request.input)
 
     @app.post("/v1/fill-mask", tags=["answers"])
     async def fill_mask(request: TextsRequest, service: Given) -> Any:
@@ -368,14 +374,14 @@ def _add_reranking(app: FastAPI) -> None:
     @app.post("/rerank", tags=["reranking"])
     async def rerank_tei(request: TeiRerankRequest, service: Given) -> Any:
         """The same as clients of Text Embeddings Inference ask: the answer is a bare list."""
-        _model, ranked, _ = await _rank(service, request.model, request.query, request.texts)
+        _model, ranked, _ = await _rank(service, request.model, request.query, request.texts, "texts")
         texts = request.texts if request.return_text else None
         return _Json([{"index": n, "score": score, **({"text": texts[n]} if texts else {})} for n, score in ranked])
 
 
 async def _rerank(request: RerankRequest, service: Service, version: str) -> Response:
-    documents = [one if isinstance(one, str) else one.text for one in request.documents]
-    model, ranked, tokens = await _rank(service, request.model, request.query, documents)
+    documents = request.documents
+    model, ranked, tokens = await _rank(service, request.model, request.query, documents, "documents")
     kept = ranked[: request.top_n]
     results: list[dict[str, Any]] = [{"index": n, "relevance_score": score} for n, score in kept]
     if request.return_documents:
@@ -392,10 +398,10 @@ async def _rerank(request: RerankRequest, service: Service, version: str) -> Res
 
 
 async def _rank(
-    service: Service, name: str | None, query: str, documents: list[str]
+    service: Service, name: str | None, query: str, documents: list[str], param: str
 ) -> tuple[str, list[tuple[int, float]], int]:
     """Documents with scores from 0 to 1, the best first: half of 1 + the cosine with the question."""
-    service.check_inputs([query, *documents])
+    service.check_inputs(documents, param)
     model = service.find(name, "embed")
     found = await model.embed([query, *documents])
     vectors = normalize(np.stack([one.vector for one in found]))
@@ -411,6 +417,7 @@ def _add_page(app: FastAPI) -> None:
     folder = files("litebert.serve") / "page"
     fresh = {"cache-control": "no-cache"}
 
+    @app.head("/", include_in_schema=False)
     @app.get("/", include_in_schema=False)
     async def page() -> Response:
         return Response((folder / "index.html").read_bytes(), media_type="text/html", headers=fresh)

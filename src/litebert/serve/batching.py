@@ -40,10 +40,10 @@ class QueueLimits:
     """How much may wait, and how much runs at once."""
 
     batch_tokens: int = 2048
-    max_wait: float = 1.0
+    max_wait: float = 5.0
     """Seconds: a request that would wait for longer is refused."""
     timeout: float = 30.0
-    """Seconds after which a request is given up."""
+    """Seconds without any progress after which a request is given up."""
     max_bytes: int = 64_000_000
     """What all waiting inputs together may hold."""
 
@@ -57,14 +57,11 @@ class _Request:
     tokens: Sequence[int]
     num_bytes: int
     future: asyncio.Future[list[Any]]
+    tokens_left: int
+    """Tokens of the inputs that still wait."""
     results: list[Any] = field(default_factory=list)
     num_started: int = 0
     num_done: int = 0
-
-    @property
-    def tokens_left(self) -> int:
-        """Tokens of the inputs that still wait."""
-        return sum(self.tokens[self.num_started :])
 
 
 @dataclass(frozen=True)
@@ -118,34 +115,40 @@ class BatchQueue:
         if not inputs:
             return []
         future = asyncio.get_running_loop().create_future()
-        request = _Request(operation, inputs, tokens, num_bytes, future, [None] * len(inputs))
+        request = _Request(operation, inputs, tokens, num_bytes, future, sum(tokens), [None] * len(inputs))
         with self._changed:
             if self._is_closed:
                 raise OverloadedError(1)
-            self._refuse_too_much(num_bytes)
+            self._refuse_too_much(request)
             self._waiting.append(request)
             self._tokens += request.tokens_left
             self._bytes += num_bytes
             self._changed.notify()
         try:
-            async with asyncio.timeout(self.limits.timeout):
-                results: list[Any] = await future
-        except TimeoutError:
-            raise OverloadedError(self.seconds_ahead) from None
+            num_done = -1
+            while not future.done() and request.num_done > num_done:
+                num_done = request.num_done
+                await asyncio.wait({future}, timeout=self.limits.timeout)
+            if not future.done():
+                raise OverloadedError(self.seconds_ahead)
+            results: list[Any] = future.result()
+            return results
         finally:
             with self._changed:
                 if request in self._waiting:  # the client has gone, or it took too long
                     self._waiting.remove(request)
                     self._tokens -= request.tokens_left
                 self._bytes -= num_bytes
-        return results
 
-    def _refuse_too_much(self, num_bytes: int) -> None:
-        is_idle = not self._waiting and not self._running
-        if not is_idle and (
-            self.seconds_ahead > self.limits.max_wait or self._bytes + num_bytes > self.limits.max_bytes
-        ):
-            raise OverloadedError(self.seconds_ahead)
+    def _refuse_too_much(self, request: _Request) -> None:
+        """All take turns, so that a request waits for no more of another than it has itself."""
+        if not self._waiting and not self._running:
+            return
+        own = request.tokens_left
+        ahead = self._running + sum(min(one.tokens_left, own) for one in self._waiting)
+        seconds = ahead / self._speed if self._speed else 0.0
+        if seconds > self.limits.max_wait or self._bytes + request.num_bytes > self.limits.max_bytes:
+            raise OverloadedError(seconds)
 
     def close(self, timeout: float | None = None) -> None:
         """Take nothing new, finish what is there, and end the thread."""
@@ -189,6 +192,7 @@ class BatchQueue:
                     room -= tokens
                     self._running += tokens
                     self._tokens -= tokens
+                    request.tokens_left -= tokens
                     request.num_started += 1
                     if request.num_started == len(request.inputs):
                         open_ones.remove(request)

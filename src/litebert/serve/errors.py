@@ -1,8 +1,12 @@
 """What is wrong with a request, in the shape that clients of OpenAI read."""
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["ApiError", "render_error"]
+from litebert.errors import RequestError
+
+__all__ = ["ApiError", "refusing", "render_error"]
 
 _TYPES = {401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error"}
 
@@ -21,6 +25,15 @@ class ApiError(Exception):
         super().__init__(message)
         self.status, self.message, self.code, self.param = status, message, code, param
         self.headers = headers or {}
+
+
+@contextlib.contextmanager
+def refusing(param: str) -> Iterator[None]:
+    """Say which field of a request it is that cannot be."""
+    try:
+        yield
+    except RequestError as error:
+        raise ApiError(400, str(error), "invalid_value", param) from None
 
 
 def render_error(status: int, message: str, code: str | None = None, param: str | None = None) -> dict[str, Any]:

@@ -27,6 +27,7 @@ App = Callable[[Any, Receive, Send], Awaitable[None]]
 _OPEN_PATHS = ("/", "/health", "/ready", "/docs", "/openapi.json")
 _OPEN_FOLDER = "/page/"
 _MOST_IN_FLIGHT = 2048
+_MOST_BYTES = 64_000_000
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _SLOW_BODY = 30.0  # seconds
 _HEADERS = [
@@ -41,6 +42,10 @@ class _BodyTooLargeError(Exception):
     """More bytes than a request may have."""
 
 
+class _TooManyBytesError(Exception):
+    """More bytes than all requests together may have before they are complete."""
+
+
 class _GoneError(Exception):
     """The client hung up."""
 
@@ -51,7 +56,7 @@ class Gate:
     def __init__(self, app: App, settings: ServeSettings, metrics: Metrics, paths: frozenset[str]) -> None:
         self.app, self.settings, self.metrics = app, settings, metrics
         self.paths = paths
-        self.num_in_flight = self.num_taken = self.num_lost = 0
+        self.num_in_flight = self.num_taken = self.num_lost = self.num_bytes = 0
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -97,6 +102,8 @@ class Gate:
         try:
             async with asyncio.timeout(_SLOW_BODY):
                 body = await self._read_body(headers, receive)
+        except _TooManyBytesError:
+            return await self._refuse(send, 429, "too many large requests at once: try again", "overloaded", _SOON)
         except _BodyTooLargeError:
             message = f"a request may have {self.settings.max_body:,} bytes: send fewer texts at once"
             return await self._refuse(send, 413, message, "body_too_large", {"connection": "close"})
@@ -107,7 +114,8 @@ class Gate:
 
     def _has_key(self, headers: dict[bytes, bytes]) -> bool:
         """Compared in a time that tells nothing."""
-        given = headers.get(b"x-api-key") or headers.get(b"authorization", b"").removeprefix(b"Bearer ")
+        scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
+        given = headers.get(b"x-api-key") or (given.strip() if scheme.lower() == b"bearer" else b"")
         return hmac.compare_digest(given, (self.settings.api_key or "").encode())
 
     async def _read_body(self, headers: dict[bytes, bytes], receive: Receive) -> bytes:
@@ -115,16 +123,22 @@ class Gate:
         if claimed.isdigit() and int(claimed[:20]) > self.settings.max_body:
             raise _BodyTooLargeError
         parts, size = [], 0
-        while True:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise _GoneError
-            parts.append(message.get("body", b""))
-            size += len(parts[-1])
-            if size > self.settings.max_body:
-                raise _BodyTooLargeError
-            if not message.get("more_body"):
-                return b"".join(parts)
+        try:
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise _GoneError
+                parts.append(message.get("body", b""))
+                size += len(parts[-1])
+                self.num_bytes += len(parts[-1])
+                if size > self.settings.max_body:
+                    raise _BodyTooLargeError
+                if self.num_bytes > max(_MOST_BYTES, self.settings.max_body):
+                    raise _TooManyBytesError
+                if not message.get("more_body"):
+                    return b"".join(parts)
+        finally:
+            self.num_bytes -= size
 
     async def _run(self, scope: Any, body: bytes, receive: Receive, send: Send) -> None:
         """Run the application until it has answered or the client has gone."""

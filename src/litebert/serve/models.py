@@ -2,8 +2,8 @@
 
 import logging
 import time
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,7 +21,7 @@ from litebert.model.sharing import layer_plan
 from litebert.serve.batching import BatchQueue, OnBatch, QueueLimits
 from litebert.tasks.kinds import kind_of
 
-__all__ = ["Ability", "Answered", "Embedded", "ServedModel", "estimate_tokens", "name_models"]
+__all__ = ["Ability", "Answered", "Embedded", "ModelVersion", "ServedModel", "estimate_tokens", "name_models"]
 
 Ability = Literal["embed", "classify", "tag", "answer", "choose", "predict", "fill-mask", "order"]
 _BY_ANSWER: dict[str, Ability] = {
@@ -59,6 +59,13 @@ class Answered:
     truncated: bool
 
 
+class ModelVersion:
+    """A model as it was opened once. A request is answered by one version, to its end."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self.pipeline = pipeline
+
+
 class ServedModel:
     """A model that answers requests in batches."""
 
@@ -66,8 +73,13 @@ class ServedModel:
         self.name, self.source, self.created = name, source, int(time.time())
         self._files = _look_at(source)
         self._failed: object = None
-        self.pipeline = _open(source)
+        self.version = ModelVersion(_open(source))
         self.queue = BatchQueue(self._run, limits, on_batch, name)
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """The model as it is now."""
+        return self.version.pipeline
 
     @property
     def config(self) -> ModelConfig:
@@ -148,30 +160,41 @@ class ServedModel:
         """Run once what will be asked, so that the first request does not wait for it."""
         _warm_up(self.pipeline)
 
-    async def embed(self, texts: Sequence[str], depth: int | None = None) -> list[Embedded]:
+    async def embed(
+        self, texts: Sequence[str], depth: int | None = None, version: ModelVersion | None = None
+    ) -> list[Embedded]:
         """Vectors of texts, in batches with those of other requests."""
         limit = self.pipeline.members[0].max_length
         tokens = [min(estimate_tokens(text), limit) for text in texts]
-        found: list[Embedded] = await self._submit(("embed", depth), texts, tokens)
+        found: list[Embedded] = await self._submit(("embed", depth), texts, tokens, version)
         return found
 
     async def predict(self, inputs: Sequence[Any]) -> list[Answered]:
         """Answers of a fine-tuned model; an input is whatever `Pipeline.predict` takes."""
-        examples = self.pipeline.make_examples(inputs)
-        found: list[Answered] = await self._submit(("predict",), examples, [estimate_tokens(one) for one in inputs])
+        version = self.version
+        examples = version.pipeline.make_examples(inputs)
+        tokens = [estimate_tokens(one) for one in inputs]
+        found: list[Answered] = await self._submit(("predict",), examples, tokens, version)
         return found
 
     async def ask(self, operation: tuple[Any, ...], inputs: Sequence[Any]) -> list[Any]:
         """Any other operation: `("fill-mask", top)`, `("order",)` on pairs, or `("inspect", tokens)`."""
         return await self._submit(operation, inputs, [estimate_tokens(one) for one in inputs])
 
-    async def _submit(self, operation: Hashable, inputs: Sequence[Any], tokens: Sequence[int]) -> list[Any]:
-        return await self.queue.submit(operation, inputs, tokens, _BYTES_PER_TOKEN * sum(tokens))
+    async def _submit(
+        self,
+        operation: tuple[Any, ...],
+        inputs: Sequence[Any],
+        tokens: Sequence[int],
+        version: ModelVersion | None = None,
+    ) -> list[Any]:
+        num_bytes = _BYTES_PER_TOKEN * sum(map(estimate_tokens, inputs))
+        return await self.queue.submit((version or self.version, *operation), inputs, tokens, num_bytes)
 
     def _run(self, operation: Any, inputs: list[Any]) -> list[Any]:
-        """Run a batch; the model stays the same until its end."""
-        pipeline = self.pipeline
-        match operation:
+        """Run a batch."""
+        pipeline: Pipeline = operation[0].pipeline
+        match operation[1:]:
             case ("embed", depth):
                 features = pipeline.encode(inputs)
                 vectors, lengths = pipeline.embed_features(features, depth=depth), features.lengths()
@@ -207,7 +230,7 @@ class ServedModel:
             self._failed = files
             logger.warning("%s has changed and cannot be opened, so the old one goes on: %s", self.name, error)
             return False
-        self.pipeline, self._files = pipeline, files
+        self.version, self._files = ModelVersion(pipeline), files
         logger.info("%s has changed and was opened again", self.name)
         return True
 
@@ -253,7 +276,7 @@ def estimate_tokens(given: Any) -> int:
             return sum(map(estimate_tokens, given.values()))
         case list() | tuple():
             return sum(map(estimate_tokens, given))
-    return 1
+    return sum(estimate_tokens(getattr(given, one.name)) for one in fields(given)) if is_dataclass(given) else 1
 
 
 def name_models(given: Sequence[str]) -> dict[str, str]:

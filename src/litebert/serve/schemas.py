@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema, model_validator
 
 __all__ = [
     "AnswerRequest",
@@ -16,10 +16,78 @@ __all__ = [
     "SimilarityRequest",
     "TeiRerankRequest",
     "TextsRequest",
+    "TokenIds",
 ]
 
-Texts = str | Annotated[list[str], Field(min_length=1)]
-TokenIds = Annotated[list[int], Field(min_length=1)]
+_TEXT = {"type": "string"}
+_TEXT_LIST = {"type": "array", "items": _TEXT, "minItems": 1}
+_ONE_OR_MORE = {"anyOf": [_TEXT, _TEXT_LIST]}
+
+
+# Lists are checked by hand: pydantic would describe each of a million wrong items, in every branch of a union.
+
+
+def _read_list(value: Any) -> list[str]:
+    if not isinstance(value, list) or not value:
+        raise ValueError("must be a list of texts that is not empty")
+    wrong = next((number for number, one in enumerate(value) if not isinstance(one, str)), None)
+    if wrong is not None:
+        raise ValueError(f"must be a list of texts, and item {wrong} is none")
+    return value
+
+
+def _read_texts(value: Any) -> str | list[str]:
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, list):
+        raise ValueError("must be a text or a list of texts")
+    return _read_list(value)
+
+
+def _read_input(value: Any) -> "str | list[str] | TokenIds":
+    first = value[0] if isinstance(value, list) and value else None
+    first = first[0] if isinstance(first, list) and first else first
+    return TokenIds() if isinstance(first, int) and not isinstance(first, bool) else _read_texts(value)
+
+
+def _read_documents(value: Any) -> list[str]:
+    if isinstance(value, list):
+        value = [one.get("text") if isinstance(one, dict) else one for one in value]
+    return _read_list(value)
+
+
+def _read_examples(value: Any) -> list[Any]:
+    listed = value if isinstance(value, list) else [value]
+    for number, one in enumerate(listed):
+        is_pair = isinstance(one, list) and all(isinstance(text, str) for text in one)
+        if not is_pair and not isinstance(one, str | dict):
+            raise ValueError(f"must be texts, pairs of texts or objects, and item {number} is none of these")
+    if not listed:
+        raise ValueError("must not be empty")
+    return [tuple(one) if isinstance(one, list) else one for one in listed]
+
+
+class TokenIds:
+    """What some clients send instead of texts."""
+
+
+Texts = Annotated[str | list[str], PlainValidator(_read_texts), WithJsonSchema(_ONE_OR_MORE)]
+TextList = Annotated[list[str], PlainValidator(_read_list), WithJsonSchema(_TEXT_LIST)]
+Input = Annotated[
+    str | list[str] | TokenIds,
+    PlainValidator(_read_input),
+    WithJsonSchema({**_ONE_OR_MORE, "description": "A text or a list of texts; token ids are refused."}),
+]
+Documents = Annotated[
+    list[str],
+    PlainValidator(_read_documents),
+    WithJsonSchema({"type": "array", "items": {"anyOf": [_TEXT, {"type": "object"}]}, "minItems": 1}),
+]
+Examples = Annotated[
+    list[Any],
+    PlainValidator(_read_examples),
+    WithJsonSchema({"anyOf": [_TEXT, {"type": "object"}, {"type": "array", "minItems": 1}]}),
+]
 ModelName = Annotated[str | None, Field(description="One of /v1/models; the first that can do it if none is named.")]
 Top = Annotated[int, Field(ge=1, le=1000)]
 
@@ -31,46 +99,43 @@ class _Foreign(BaseModel):
 
 
 class _Own(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
     model: ModelName = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_unknown(cls, given: Any) -> Any:
+        unknown = (
+            next((name for name in given if name not in cls.model_fields), None) if isinstance(given, dict) else None
+        )
+        if unknown is not None:
+            raise ValueError(f"there is no field {unknown[:40]!r} here")
+        return given
 
 
 class EmbeddingsRequest(_Foreign):
     """As OpenAI's clients send it; `depth` is our own."""
 
-    input: Annotated[
-        Texts | TokenIds | Annotated[list[TokenIds], Field(min_length=1)],
-        Field(description="A text or a list of texts; token ids are refused."),
-    ]
-    encoding_format: Literal["float", "base64"] = "float"
+    input: Input
+    encoding_format: Literal["float", "base64"] | None = None
     dimensions: Annotated[int, Field(ge=1)] | None = None
     depth: Annotated[int, Field(ge=1, description="Passes through the layers: fewer are faster.")] | None = None
-
-
-class Document(BaseModel):
-    """A document of a reranking request; what else it holds is passed over."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    text: str
 
 
 class RerankRequest(_Foreign):
     """As clients of Cohere (v1 and v2) and Jina send it."""
 
     query: str
-    documents: Annotated[list[str | Document], Field(min_length=1)]
+    documents: Documents
     top_n: Annotated[int, Field(ge=1)] | None = None
-    return_documents: bool = False
+    return_documents: bool | None = None
 
 
 class TeiRerankRequest(_Foreign):
     """As clients of Text Embeddings Inference send it."""
 
     query: str
-    texts: Annotated[list[str], Field(min_length=1)]
-    return_text: bool = False
+    texts: TextList
+    return_text: bool | None = None
 
 
 class TextsRequest(_Own):
@@ -84,7 +149,7 @@ class TextsRequest(_Own):
 class PredictRequest(_Own):
     """Whatever the model was fine-tuned for: texts, pairs of texts, or objects with the columns of the task."""
 
-    input: str | dict[str, Any] | Annotated[list[str | list[str] | dict[str, Any]], Field(min_length=1)]
+    input: Examples
 
 
 class AnswerRequest(_Own):
@@ -99,7 +164,7 @@ class ChooseRequest(_Own):
 
     passage: str
     question: str
-    options: Annotated[list[str], Field(min_length=2)]
+    options: TextList
 
 
 class SimilarityRequest(_Own):
@@ -122,7 +187,7 @@ class SearchRequest(_Own):
 
     query: Texts
     index: Annotated[str | None, Field(description="One of /v1/indexes; the first if none is named.")] = None
-    texts: Annotated[list[str], Field(min_length=1)] | None = None
+    texts: TextList | None = None
     top: Top = 5
 
 

@@ -8,6 +8,9 @@ import socket
 import sys
 import tempfile
 from collections.abc import Callable
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from litebert.errors import LitebertError
 from litebert.runtime import num_cores
@@ -15,9 +18,50 @@ from litebert.serve.app import create_app
 from litebert.serve.service import Service
 from litebert.serve.settings import ServeSettings
 
-__all__ = ["run_server"]
+__all__ = ["BoundedProtocol", "run_server"]
 
+_SLOW_HEAD = 15.0  # seconds in which the first head of a connection has to come
+_MOST_HEAD_BYTES = 64_000
 _DRAIN = 25  # seconds in which requests that were taken are answered, after the server was told to end
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """uvicorn's quick protocol, which by itself waits for the head of a request for ever, however long it gets."""
+
+    def connection_made(self, transport: Any) -> None:
+        """Begin to wait."""
+        super().connection_made(transport)
+        self._head_bytes = 0
+        self._waits_for_head = True
+        self._too_late = self.loop.call_later(_SLOW_HEAD, self._give_up)
+
+    def data_received(self, data: bytes) -> None:
+        """Count what comes before a head is complete."""
+        if self._waits_for_head:
+            self._head_bytes += len(data)
+            if self._head_bytes > _MOST_HEAD_BYTES + len(data):  # the rest of this part may be a body
+                self.transport.abort()
+                return
+        super().data_received(data)
+
+    def on_message_begin(self) -> None:
+        """Another request on the same connection."""
+        super().on_message_begin()
+        self._waits_for_head = True
+
+    def on_headers_complete(self) -> None:
+        """The head is there."""
+        self._waits_for_head, self._head_bytes = False, 0
+        self._too_late.cancel()
+        super().on_headers_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nobody is there any more."""
+        self._too_late.cancel()
+        super().connection_lost(exc)
+
+    def _give_up(self) -> None:
+        self.transport.abort()
 
 
 def run_server(
@@ -48,6 +92,7 @@ def run_server(
         "server_header": False,
         "timeout_graceful_shutdown": _DRAIN,
         "timeout_keep_alive": 30,
+        "http": BoundedProtocol,
     }
     with contextlib.suppress(KeyboardInterrupt):
         if workers == 1:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import multiprocessing
 import os
 import signal
 from collections import Counter
@@ -15,12 +16,12 @@ import numpy as np
 
 from litebert.errors import LitebertError
 from litebert.inference.index import Index
-from litebert.inference.load import normalize
+from litebert.inference.load import cut_vectors, normalize
 from litebert.inference.nearest import TopK
 from litebert.inference.vectors import hash_encoder
 from litebert.serve.errors import ApiError
 from litebert.serve.metrics import Metrics
-from litebert.serve.models import Ability, ServedModel, estimate_tokens
+from litebert.serve.models import Ability, ModelVersion, ServedModel, estimate_tokens
 from litebert.serve.settings import ServeSettings
 from litebert.training.run_folder import RunFolder, find_runs, read_kind, read_run
 
@@ -37,6 +38,8 @@ class ServedIndex:
 
     index: Index
     model: ServedModel
+    version: ModelVersion
+    """The weights that made the index: questions go through these, whatever becomes of the model's folder."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,7 @@ class Service:
             made_by = index.info.encoder_sha256
             model = next((one for one in self.models.values() if hash_encoder(one.pipeline) == made_by), None)
             model = model or self._add(index.info.encoder, str(index.encoder.members[0].folder))
-            self.indexes[name] = ServedIndex(Index.open(folder, model.pipeline), model)
+            self.indexes[name] = ServedIndex(Index.open(folder, model.pipeline), model, model.version)
 
     def _add(self, name: str, source: str) -> ServedModel:
         while name in self.models:
@@ -119,10 +122,10 @@ class Service:
 
     async def _watch(self) -> None:
         """Look after the process and at the folders of the models now and then."""
-        parent = os.getppid()
+        parent = multiprocessing.parent_process()
         while True:
             await asyncio.sleep(self.settings.reload_every or 2)
-            if os.getppid() != parent:  # it was killed, and nobody else would end this process
+            if parent is not None and not parent.is_alive():  # it was killed, and nobody else would end this process
                 os.kill(os.getpid(), signal.SIGTERM)
             self.update_gauges()
             for name, model in self.models.items() if self.settings.reload_every else ():
@@ -147,11 +150,11 @@ class Service:
         able = ", ".join(chosen[0].abilities)
         raise ApiError(400, f"{who} was not trained for {ability}, but for {able}", "not_able", "model")
 
-    def check_inputs(self, inputs: Sequence[Any]) -> None:
+    def check_inputs(self, inputs: Sequence[Any], param: str = "input") -> None:
         """Refuse what is too much for one request."""
         most, tokens = self.settings.max_inputs, self.settings.max_tokens
         if len(inputs) > most:
-            raise ApiError(422, f"a request may have {most:,} texts, not {len(inputs):,}", "too_many_inputs", "input")
+            raise ApiError(422, f"a request may have {most:,} texts, not {len(inputs):,}", "too_many_inputs", param)
         if sum(map(estimate_tokens, inputs)) > tokens:
             raise ApiError(413, f"a request may have about {tokens:,} tokens: send fewer at once", "too_many_tokens")
 
@@ -173,8 +176,10 @@ class Service:
             raise ApiError(404, f"there is no index {name!r} here: see /v1/indexes", "index_not_found", "index")
         served = self.indexes[name]
         info = served.index.info
-        embedded = await served.model.embed(queries, info.depth)
-        made = served.model.pipeline.cut_vectors(np.stack([one.vector for one in embedded]), info.dimensions)
+        if model_name not in (None, served.model.name):
+            raise ApiError(400, f"the index {name} is of the model {served.model.name}", "invalid_value", "model")
+        embedded = await served.model.embed(queries, info.depth, served.version)
+        made = cut_vectors(np.stack([one.vector for one in embedded]), info.dimensions)
         nearest = await asyncio.to_thread(served.index.nearest, made, top)
         results = [
             [{"text": one.passage.text, "location": one.passage.location, "score": one.cosine} for one in row]

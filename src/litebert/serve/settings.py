@@ -25,10 +25,10 @@ class ServeSettings(BaseModel):
     """A folder with training runs to watch."""
     api_key: str | None = None
     batch_tokens: Annotated[int, Field(ge=1)] = 2048
-    max_wait: Annotated[float, Field(gt=0)] = 1.0
+    max_wait: Annotated[float, Field(gt=0)] = 5.0
     """Seconds: a request that would wait for longer is refused."""
     timeout: Annotated[float, Field(gt=0)] = 30.0
-    """Seconds after which a request is given up."""
+    """Seconds without any progress after which a request is given up."""
     max_body: Annotated[int, Field(ge=1)] = 2_000_000
     """Bytes of a request."""
     max_inputs: Annotated[int, Field(ge=1)] = 2048

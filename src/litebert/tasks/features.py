@@ -26,6 +26,7 @@ Integers = NDArray[np.int64]
 Ids = NDArray[np.int32]
 
 _MICRO_BATCH_TOKENS = 1536  # enough for matrix products at full speed, few enough to be of like length
+_LETTERS_PER_TOKEN = 16  # more than nearly all texts have
 _WORTH_PACKING = 0.9  # of the padded tokens: below that, short texts share rows
 
 
@@ -240,10 +241,30 @@ def part_by_length(
         begin = end
 
 
-def encode_texts(tokenizer: Tokenizer, texts: list[str]) -> list[Ids]:
-    """The ids of each text, without special tokens. Nothing that stands in a text is special."""
+def encode_texts(tokenizer: Tokenizer, texts: list[str], most: int | None = None) -> list[Ids]:
+    """The ids of each text, without special tokens. Nothing that stands in a text is special.
+
+    With `most`, a text that has more ids than that may be encoded in part: the first so many are as they are.
+    """
+    if most is not None:
+        return _encode_beginnings(tokenizer, texts, most)
     ids, counts = tokenizer.encode_plain(texts)
     return np.split(ids, np.cumsum(counts)[:-1]) if len(texts) else []
+
+
+def _encode_beginnings(tokenizer: Tokenizer, texts: list[str], most: int) -> list[Ids]:
+    """Long texts are cut at a space before they are encoded; those whose beginning was too short are encoded whole.
+
+    No piece reaches over a space, so the ids of a beginning are those that the whole text begins with.
+    """
+    length = _LETTERS_PER_TOKEN * (most + 1)
+    spaces = {number: text.rfind(" ", 0, length) for number, text in enumerate(texts) if len(text) > 2 * length}
+    beginnings = [text[: spaces[number]] if spaces.get(number, -1) > 0 else text for number, text in enumerate(texts)]
+    found = encode_texts(tokenizer, beginnings)
+    again = [number for number in spaces if spaces[number] > 0 and len(found[number]) <= most]
+    for number, ids in zip(again, encode_texts(tokenizer, [texts[number] for number in again]), strict=True):
+        found[number] = ids
+    return found
 
 
 def assemble(tokenizer: Tokenizer, pairs: Sequence[tuple[Ids, Ids | None]]) -> tuple[Ids, Integers, Integers]:

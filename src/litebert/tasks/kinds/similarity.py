@@ -59,7 +59,8 @@ class Similarity(Regression):
     def encode(self, task: Task, examples: Sequence[Example], tokenizer: Tokenizer, options: EncodeOptions) -> Features:
         """Two rows for each pair, `[CLS] text [SEP]` each."""
         pairs = [example for example in examples if isinstance(example, TextExample)]
-        ids = encode_texts(tokenizer, [text for example in pairs for text in (example.text, example.pair or "")])
+        both = [text for example in pairs for text in (example.text, example.pair or "")]
+        ids = encode_texts(tokenizer, both, options.max_length)
         room = options.max_length - 2
         tokens, ends, splits = assemble(tokenizer, [(row[:room], None) for row in ids])
         has_labels = all(example.label is not None for example in pairs)

@@ -160,7 +160,8 @@ class TextKind(Kind):
     def encode(self, task: Task, examples: Sequence[Example], tokenizer: Tokenizer, options: EncodeOptions) -> Features:
         """`[CLS] text [SEP]` or `[CLS] text [SEP] pair [SEP]`; of a pair, the longer one is cut first."""
         texts = [example for example in examples if isinstance(example, TextExample)]
-        firsts = encode_texts(tokenizer, [example.text for example in texts])
+        most = None if task.is_pair else options.max_length  # how much of a pair is kept depends on both lengths
+        firsts = encode_texts(tokenizer, [example.text for example in texts], most)
         seconds = encode_texts(tokenizer, [example.pair or "" for example in texts]) if task.is_pair else []
         pairs: list[tuple[Ids, Ids | None]] = []
         cut = set()
