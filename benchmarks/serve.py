@@ -169,7 +169,7 @@ def main() -> None:
         results: dict[str, Any] = {name: {"rates": [], "closed": {}, "p50": [], "p99": []} for name in addresses}
         for round_ in range(options.rounds):
             for name, address in addresses.items():
-                begin = 0.6 * results[name]["rates"][-1] if results[name]["rates"] else 20.0
+                begin = 0.6 * results[name]["rates"][-1] if results[name]["rates"] else 40.0
                 rate, seen = find_rate(address, requests, begin, options.seconds)
                 results[name]["rates"].append(rate)
                 results[name]["p50"].append(1000 * seen.quantile(0.5))

@@ -87,7 +87,11 @@ def create_app(service: Service, on_ready: Callable[[], None] = lambda: None) ->
         lifespan=lifespan,
     )
     app.state.service = service
-    app.dependency_overrides[_service] = lambda: service
+
+    async def give_service() -> Service:  # a plain function would run in a thread of its own, request by request
+        return service
+
+    app.dependency_overrides[_service] = give_service
     _add_errors(app)
     _add_state(app)
     _add_embeddings(app)

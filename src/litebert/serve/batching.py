@@ -23,6 +23,8 @@ Run = Callable[[Hashable, list[Any]], list[Any]]
 OnBatch = Callable[[int, int, float], None]
 """Hears of each batch: inputs, tokens, seconds."""
 
+_BATCH_SECONDS = 0.05
+_LEAST_TOKENS = 128  # fewer are slower by the token
 _LATELY = 0.2  # the weight of the last batch in the measured speed
 logger = logging.getLogger(__name__)
 
@@ -179,7 +181,7 @@ class BatchQueue:
                 if self._is_closed:
                     return None
                 self._changed.wait()
-            first, room = self._waiting[0], self.limits.batch_tokens
+            first, room = self._waiting[0], self._choose_size()
             alike = [request for request in self._waiting if request.operation == first.operation]
             begins = [request.num_started for request in alike]
             open_ones = list(alike)
@@ -204,6 +206,11 @@ class BatchQueue:
                     self._waiting.remove(part.request)
                     self._waiting.append(part.request)
             return parts
+
+    def _choose_size(self) -> int:
+        """How many tokens run together: so many as take a short time, by the speed of late, since others wait."""
+        most = self.limits.batch_tokens
+        return most if self._speed is None else min(most, max(_LEAST_TOKENS, int(self._speed * _BATCH_SECONDS)))
 
     def _run_parts(self, parts: list[_Part]) -> list[tuple[_Part, list[Any] | Exception]]:
         """What comes of each part; if all together fail, each is tried alone, so that one cannot spoil the others."""

@@ -90,6 +90,7 @@ def run_server(
         "log_level": "info" if access_log else "warning",
         "access_log": access_log,
         "server_header": False,
+        "proxy_headers": False,
         "timeout_graceful_shutdown": _DRAIN,
         "timeout_keep_alive": 30,
         "http": BoundedProtocol,
