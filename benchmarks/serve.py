@@ -126,7 +126,7 @@ def measure_queue(folder: Path, text: str, count: int = 300) -> dict[str, float]
             await model.embed([text])
             times["with the queue"].append(time.perf_counter() - begun)
             begun = time.perf_counter()
-            model._run(("embed", None), [text])
+            model._run((model.version, "embed", None), [text])
             times["without"].append(time.perf_counter() - begun)
 
     asyncio.run(run())
