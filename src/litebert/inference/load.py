@@ -363,7 +363,7 @@ class Pipeline:
         """The vectors of encoded texts, in their order."""
         size, engine, done = self.config.hidden_size, self.members[0].engine, 0
         vectors = np.zeros((features.num_items, size), np.float32)
-        for group in part_by_length(features.lengths(), engine.batch_tokens):
+        for group in part_by_length(features.lengths(), engine.batch_tokens, most_padding=engine.most_padding):
             inputs = features.collate_arrays(group, self.config.pad_token_id)
             vectors[group] = engine.embed(inputs, depth)
             done += len(group)

@@ -146,6 +146,7 @@ class _Recorder:
 
     def __init__(self, engine: Engine) -> None:
         self.engine, self.config, self.batch_tokens = engine, engine.config, engine.batch_tokens
+        self.most_padding = engine.most_padding
         self.traces: list[list[dict[str, Array]]] = []
 
     def run(self, inputs: Mapping[str, Array]) -> Outputs:
@@ -159,6 +160,7 @@ class _Replay:
 
     def __init__(self, recorder: _Recorder, policy: ExitPolicy) -> None:
         self.config, self.batch_tokens = recorder.config, recorder.batch_tokens
+        self.most_padding = recorder.most_padding
         self._traces, self._policy, self._head = iter(recorder.traces), policy, recorder.engine.head
         self._exits: list[Array] = []
 

@@ -224,19 +224,28 @@ def part_by_length(
     rows_per_item: Integers | None = None,
     most_items: int | None = None,
     counts_padding: bool = True,
+    most_padding: int | None = None,
 ) -> Iterator[Integers]:
     """Part items into groups of like length, the longest first: each fills a budget of tokens, with padding or without.
 
+    `most_padding` is how many tokens of padding a group may have: what it costs to begin another group.
+
     >>> [group.tolist() for group in part_by_length(np.array([3, 10, 4, 9]), 20)]
+    [[1, 3], [2, 0]]
+    >>> [group.tolist() for group in part_by_length(np.array([3, 10, 4, 9]), 40, most_padding=2)]
     [[1, 3], [2, 0]]
     """
     order = np.argsort(-lengths, kind="stable")
     sizes = (np.ones(len(lengths), np.int64) if rows_per_item is None else rows_per_item)[order]
     begin = 0
     while begin < len(order):
-        widths = lengths[order[begin]] if counts_padding else lengths[order[begin:]]
+        longest = lengths[order[begin]]
+        widths = longest if counts_padding else lengths[order[begin:]]
         num_fitting = int(np.searchsorted(np.cumsum(sizes[begin:] * widths), most_tokens, side="right"))
         end = begin + max(1, min(num_fitting, most_items or num_fitting))
+        if most_padding is not None:
+            padding = np.cumsum(sizes[begin:end] * (longest - lengths[order[begin:end]]))
+            end = begin + max(1, int(np.searchsorted(padding, most_padding, side="right")))
         yield order[begin:end]
         begin = end
 

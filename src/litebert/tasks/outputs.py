@@ -29,6 +29,10 @@ class Runner(Protocol):
     def batch_tokens(self) -> int:
         """How many tokens to give it at once."""
 
+    @property
+    def most_padding(self) -> int | None:
+        """How many of them may be padding; any number if None."""
+
     def run(self, inputs: Mapping[str, NDArray[Any]]) -> Outputs:
         """The outputs of the head."""
 
@@ -43,6 +47,8 @@ class TorchRunner:
     def batch_tokens(self) -> int:
         """How many tokens to give it at once: on a CPU so few that what a layer makes of them stays in the cache."""
         return 1024 if next(self.model.parameters()).device.type == "cpu" else 8192
+
+    most_padding = None
 
     def run(self, inputs: Mapping[str, NDArray[Any]], depth: int | None = None) -> Outputs:
         """The outputs of the head."""
@@ -74,7 +80,8 @@ def run_model(
     kind = kind_of(task)
     found: list[Any] = [None] * features.num_items
     done = 0
-    for group in part_by_length(features.lengths(), runner.batch_tokens, features.num_rows):
+    lengths, padding = features.lengths(), runner.most_padding
+    for group in part_by_length(lengths, runner.batch_tokens, features.num_rows, most_padding=padding):
         arrays = features.collate_arrays(group, runner.config.pad_token_id)
         outputs = runner.run({name: array for name, array in arrays.items() if name not in _TARGETS})
         items = group.tolist()
