@@ -237,7 +237,7 @@ def test_order_asks_both_ways_round(small_tokenizer: Tokenizer, tmp_path: Path) 
     encoded = small_tokenizer.encode([first], [second], max_length=shape.max_positions)
     inputs = {name: torch.from_numpy(one) for name, one in encoded.arrays().items()}
     other = small_tokenizer.encode([second], [first], max_length=shape.max_positions)
-    turned = {name: torch.from_numpy(one) for name, one in vars(other).items()}
+    turned = {name: torch.from_numpy(one) for name, one in other.arrays().items()}
     with torch.inference_mode():
         ours, theirs = (pipeline.model(**one).sop_logits.softmax(-1)[0, 0].item() for one in (inputs, turned))
     assert load(folder).order(first, second) == pytest.approx((ours + 1 - theirs) / 2, abs=1e-5)

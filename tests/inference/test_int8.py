@@ -87,7 +87,7 @@ def test_vectors_of_texts_do_not_depend_on_the_batch() -> None:
     encoder = litebert.load()
     for engine in (encoder.members[0].engine, encoder.members[0].engine.configured(["encoder.attention.0.qkv"])):
         ids = encoder.tokenizer.encode(TEXTS, None, max_length=64)
-        inputs = {name: np.asarray(one) for name, one in vars(ids).items()}
+        inputs = {name: np.asarray(one) for name, one in ids.arrays().items()}
         together = engine.embed(inputs)
         for row in range(len(TEXTS)):
             length = int(inputs["attention_mask"][row].sum())
