@@ -47,13 +47,16 @@ def make_body(path: str, content: dict[str, Any]) -> bytes:
 class Connection:
     """One connection that stays open."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, is_patient: bool = False) -> None:
+        """`is_patient` tries again where the server had closed a connection that was idle for too long."""
+        self._is_patient = is_patient
         parts = urlsplit(address)
         self._host, self._port = parts.hostname, parts.port
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def ask(self, request: bytes) -> tuple[int, dict[str, str], bytes]:
         """Status, headers and body of the answer; status 0 if there was none."""
+        was_open = self._streams is not None
         try:
             if self._streams is None:
                 self._streams = await asyncio.open_connection(self._host, self._port)
@@ -64,6 +67,8 @@ class Connection:
             body = await reader.readexactly(int(headers.get("content-length", 0)))
         except (OSError, asyncio.IncompleteReadError):
             self.close()
+            if was_open and self._is_patient:
+                return await self.ask(request)
             return 0, {}, b""
         if headers.get("connection") == "close":
             self.close()
@@ -110,7 +115,7 @@ async def run_open(address: str, requests: Sequence[bytes], rate: float, seconds
     turn, idle, tasks = itertools.cycle(requests), list[Connection](), set[asyncio.Task[None]]()
 
     async def ask(request: bytes) -> None:
-        connection = idle.pop() if idle else Connection(address)
+        connection = idle.pop() if idle else Connection(address, is_patient=True)
         await _ask_one(connection, request, load)
         idle.append(connection)
 

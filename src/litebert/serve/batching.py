@@ -59,6 +59,7 @@ class _Request:
     tokens: Sequence[int]
     num_bytes: int
     future: asyncio.Future[list[Any]]
+    num_tokens: int
     tokens_left: int
     """Tokens of the inputs that still wait."""
     results: list[Any] = field(default_factory=list)
@@ -117,7 +118,7 @@ class BatchQueue:
         if not inputs:
             return []
         future = asyncio.get_running_loop().create_future()
-        request = _Request(operation, inputs, tokens, num_bytes, future, sum(tokens), [None] * len(inputs))
+        request = _Request(operation, inputs, tokens, num_bytes, future, sum(tokens), sum(tokens), [None] * len(inputs))
         with self._changed:
             if self._is_closed:
                 raise OverloadedError(1)
@@ -143,11 +144,14 @@ class BatchQueue:
                 self._bytes -= num_bytes
 
     def _refuse_too_much(self, request: _Request) -> None:
-        """All take turns, so that a request waits for no more of another than it has itself."""
+        """All take turns, so that a request waits for no more of another than it has itself.
+
+        Others count as they came, not as they are now: those that come later take turns as well.
+        """
         if not self._waiting and not self._running:
             return
-        own = request.tokens_left
-        ahead = self._running + sum(min(one.tokens_left, own) for one in self._waiting)
+        own = request.num_tokens
+        ahead = self._running + sum(min(one.num_tokens, own) for one in self._waiting)
         seconds = ahead / self._speed if self._speed else 0.0
         if seconds > self.limits.max_wait or self._bytes + request.num_bytes > self.limits.max_bytes:
             raise OverloadedError(seconds)
