@@ -11,7 +11,6 @@ import argparse
 import asyncio
 import json
 import os
-import socket
 import statistics
 import subprocess
 import sys
@@ -27,7 +26,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from tests.serve.load import Load, make_body, run_closed, run_open
+from tests.serve.load import Load, free_port, make_body, run_closed, run_open, wait_until_ready
 
 from compress import read_sentences
 from harness import machine, record
@@ -66,13 +65,7 @@ def serving(command: list[str], port: int, core: int) -> Iterator[str]:
     process = subprocess.Popen(["taskset", "-c", str(core), *command], env=environment)
     address = f"http://127.0.0.1:{port}"
     try:
-        while True:
-            try:
-                urllib.request.urlopen(f"{address}/ready", timeout=5).read()
-                break
-            except OSError:
-                assert process.poll() is None, "the server ended"
-                time.sleep(0.2)
+        wait_until_ready(address, process)
         yield address
     finally:
         process.terminate()
@@ -83,13 +76,6 @@ def describe(folder: Path) -> str:
     """How an optimized model runs."""
     engine = load(folder).members[0].engine
     return ("8 bits" if engine.has_int8 else "32 bits") + (f", depth {engine.depth}" if engine.depth else "")
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 def read_vector(address: str, text: str) -> Any:

@@ -4,14 +4,17 @@ import asyncio
 import itertools
 import json
 import random
+import socket
+import subprocess
 import time
+import urllib.request
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-__all__ = ["Load", "ask_together", "make_body", "run_closed", "run_open"]
+__all__ = ["Load", "ask_together", "free_port", "make_body", "run_closed", "run_open", "wait_until_ready"]
 
 
 @dataclass
@@ -35,6 +38,24 @@ class Load:
     def rate(self) -> float:
         """Good answers a second."""
         return len(self.seconds) / self.elapsed if self.elapsed else 0.0
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def wait_until_ready(address: str, process: subprocess.Popen[Any]) -> None:
+    """Wait for as long as the server lives."""
+    while True:
+        try:
+            urllib.request.urlopen(f"{address}/ready", timeout=30).close()
+            return
+        except OSError:
+            assert process.poll() is None, process.stderr.read() if process.stderr else "the server ended"
+            time.sleep(0.05)
 
 
 def make_body(path: str, content: dict[str, Any]) -> bytes:

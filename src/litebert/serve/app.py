@@ -87,11 +87,6 @@ def create_app(service: Service, on_ready: Callable[[], None] = lambda: None) ->
         lifespan=lifespan,
     )
     app.state.service = service
-
-    async def give_service() -> Service:  # a plain function would run in a thread of its own, request by request
-        return service
-
-    app.dependency_overrides[_service] = give_service
     _add_errors(app)
     _add_state(app)
     _add_embeddings(app)
@@ -102,8 +97,9 @@ def create_app(service: Service, on_ready: Callable[[], None] = lambda: None) ->
     return Gate(app, service.settings, service.metrics, paths)
 
 
-def _service() -> Service:
-    raise AssertionError("the application says which service there is")
+async def _service(request: Request) -> Service:  # a plain function would run in a thread of its own
+    service: Service = request.app.state.service
+    return service
 
 
 Given = Annotated[Service, Depends(_service)]

@@ -7,7 +7,6 @@ that its work would take. A client who has gone away takes its inputs along.
 
 import asyncio
 import contextlib
-import logging
 import math
 import threading
 import time
@@ -26,7 +25,6 @@ OnBatch = Callable[[int, int, float], None]
 _BATCH_SECONDS = 0.05
 _LEAST_TOKENS = 128  # fewer are slower by the token
 _LATELY = 0.2  # the weight of the last batch in the measured speed
-logger = logging.getLogger(__name__)
 
 
 class OverloadedError(Exception):

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import logging
 import multiprocessing
 import os
 import signal
@@ -29,7 +28,6 @@ __all__ = ["SearchResults", "ServedIndex", "Service"]
 
 _MOST_RUNS = 200
 _CURVES = 400  # points of a curve, at most
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
