@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from litebert.api import finetune as finetune
     from litebert.api import prepare as prepare
     from litebert.api import pretrain as pretrain
+    from litebert.api import run_experiments as run_experiments
     from litebert.batch import Batch as Batch
     from litebert.config import ModelConfig as ModelConfig
     from litebert.corpus.corpus import Corpus as Corpus
@@ -57,6 +58,7 @@ __all__ = [
     "optimize",
     "prepare",
     "pretrain",
+    "run_experiments",
     "train_tokenizer",
 ]
 
@@ -84,6 +86,7 @@ _HOMES = {
     "load": "litebert.inference.load",
     "prepare": "litebert.api",
     "pretrain": "litebert.api",
+    "run_experiments": "litebert.api",
     "train_tokenizer": "litebert.text.vocabulary",
 }
 

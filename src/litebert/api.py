@@ -36,6 +36,11 @@ from litebert.folders import MANIFEST, read_text, remove_folder
 from litebert.hub import DEFAULT_ENCODER
 from litebert.inference.lines import read_lines
 from litebert.inference.load import Pipeline, load
+from litebert.lab.experiment import open_experiment
+from litebert.lab.grid import Grid, GridEvent, GridOptions, GridResult, plan_grid, run_grid
+from litebert.lab.measures import read_task
+from litebert.lab.results import write_outputs
+from litebert.lab.scales import find_scale
 from litebert.model.head_kinds import EXIT_HEADS
 from litebert.presets import PRESETS
 from litebert.pretraining.job import pretrain as run_pretraining
@@ -48,6 +53,7 @@ from litebert.tasks.finetune import finetune as run_finetuning
 from litebert.tasks.kinds import KINDS, kind_of
 from litebert.tasks.metrics import LOWER_IS_BETTER, Evaluation
 from litebert.tasks.readers.known import Examples, read_rated_examples, read_task_examples
+from litebert.tasks.readers.libraries import collect_libraries, write_library_task
 from litebert.tasks.readers.sources import (
     OFFICIAL,
     OwnData,
@@ -58,10 +64,12 @@ from litebert.tasks.readers.sources import (
 )
 from litebert.tasks.saved import TASK_FILE
 from litebert.tasks.task import Columns, Dataset, Example
+from litebert.text.documentation import documents
 from litebert.text.formats import format_of
 from litebert.text.records import RecordSource
 from litebert.text.sources import Reader, open_sources
 from litebert.text.tokenizer import Tokenizer
+from litebert.text.vocabulary import train_tokenizer
 from litebert.training.job import OnMessage, OnStep, RunResult
 from litebert.training.run_folder import RunFolder
 from litebert.training.settings import SettingsSource, apply_settings, read_settings
@@ -80,6 +88,7 @@ __all__ = [
     "read_rated",
     "read_task_examples",
     "report_writer",
+    "run_experiments",
 ]
 
 PathLike = str | os.PathLike[str]
@@ -330,6 +339,110 @@ def read_rated(path: Path) -> RatedPairs:
     rated = read_rated_examples(path)
     scores = [float(one.label) for one in rated if isinstance(one.label, int | float)]
     return RatedPairs([one.text for one in rated], [one.pair or "" for one in rated], scores, str(path))
+
+
+# --- experiments --------------------------------------------------------------------------------------------------
+
+
+def plan_experiments(
+    experiments: str | Sequence[str],
+    *,
+    corpus: PathLike | None = None,
+    text: PathLike | Sequence[PathLike] = "builtin:documentation",
+    column: str | Sequence[str] = "text",
+    more_text: PathLike | None = None,
+    tasks: Sequence[str] | None = None,
+    scale: str = "nano",
+    seeds: int = 3,
+    steps: int | None = None,
+    budget: str | float | None = None,
+    workers: int | None = None,
+    threads: int = 1,
+    scheduler: str | None = None,
+    out: PathLike = "lab",
+    pace: bool = False,
+    on_message: OnMessage = _ignore,
+) -> Grid:
+    """Work out the cells of experiments, and prepare what they read; `run_experiments` says what the arguments are."""
+    folder = Path(out)
+    opened = dict(open_experiment(name) for name in ([experiments] if isinstance(experiments, str) else experiments))
+    if budget is not None and steps is not None:
+        raise RequestError("--budget and --steps both say how long cells train: leave one of them out")
+    for name, one in opened.items():
+        if one.scale is not None and one.trains and one.scale != scale:
+            raise RequestError(f"{name} is for --scale {one.scale}")
+    fuel = folder / "corpus" if corpus is None else Path(corpus)
+    needs_text = any(one.trains for one in opened.values())
+    needs_tasks = any(one.trains and "tasks" in one.measures for one in opened.values())
+    if needs_text and corpus is None:
+        _prepare_experiments(text, column, folder, find_scale(scale).vocab_size, on_message)
+    if tasks is None:
+        tasks = [_write_example_task(folder)] if needs_tasks and corpus is None and _is_builtin(text) else []
+    for entry in tasks:
+        read_task(entry)  # what is wrong is said before anything runs
+    options = GridOptions(
+        corpus=fuel,
+        more_text=None if more_text is None else Path(more_text),
+        tasks=tuple(tasks),
+        scale=scale,
+        seeds=seeds,
+        steps=steps,
+        budget=None if budget is None else parse_duration(budget) if isinstance(budget, str) else float(budget),
+        workers=workers or num_cores(),
+        threads=threads,
+        scheduler=scheduler,
+    )
+    return plan_grid(opened, folder, options, pace, on_message)
+
+
+def run_experiments(
+    experiments: str | Sequence[str],
+    *,
+    on_event: Callable[[GridEvent], None] = lambda event: None,
+    **options: Any,
+) -> GridResult:
+    """Run experiments of the lab: the paper's by name ("table4"), your own by their files ("my-grid.toml").
+
+    Cells read a prepared `corpus`, or `text` that is prepared for them; `more_text` is a larger corpus with the same
+    tokenizer, for experiments about more text. `tasks` are official ones ("sst-2=FOLDER") or files with text and label:
+    a linear model on frozen states is scored on them. `scale` is nano, mini, small or paper; each cell runs for so many
+    `seeds`, and for `steps`, or for what a `budget` of wall-clock time allows to all of them together. `workers` cells
+    run at a time, each with so many `threads`; or on the workers of the Dask cluster at the address `scheduler`. What
+    was interrupted goes on with the same call. Tables and pages lie in the folder `out`.
+    """
+    grid = plan_experiments(experiments, **options)
+    result = run_grid(grid, on_event)
+    write_outputs(grid, list(grid.experiments))
+    return result
+
+
+def _is_builtin(text: PathLike | Sequence[PathLike]) -> bool:
+    return isinstance(text, str) and text.startswith("builtin:")
+
+
+def _prepare_experiments(
+    text: PathLike | Sequence[PathLike],
+    column: str | Sequence[str],
+    folder: Path,
+    vocab_size: int,
+    on_message: OnMessage,
+) -> None:
+    """A tokenizer and a corpus for a grid, in its folder, unless they are there."""
+    if (folder / "corpus" / MANIFEST).is_file():
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    if not (folder / "tokenizer" / MANIFEST).is_file():
+        on_message("training a tokenizer")
+        train_tokenizer(open_sources(text, column, False, folder), folder / "tokenizer", vocab_size=vocab_size)
+    on_message("cutting the text into word pieces")
+    prepare(text, folder / "tokenizer", folder / "corpus", column=column)
+
+
+def _write_example_task(folder: Path) -> str:
+    """The task that every machine has: which library does a paragraph of documentation belong to?"""
+    if not (folder / "task" / "train.jsonl").is_file():
+        write_library_task(folder / "task", collect_libraries(documents()))
+    return str(folder / "task" / "train.jsonl")
 
 
 # --- from an encoder and examples to answers ----------------------------------------------------------------------

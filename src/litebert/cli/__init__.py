@@ -15,18 +15,18 @@ from litebert.cli import distill as distill
 from litebert.cli import export as export
 from litebert.cli import finetune as finetune
 from litebert.cli import inference as inference
+from litebert.cli import lab, tokenizer
 from litebert.cli import models as models
 from litebert.cli import optimize as optimize
 from litebert.cli import pretrain as pretrain
 from litebert.cli import quickstart as quickstart
 from litebert.cli import serve as serve
-from litebert.cli import tokenizer
 from litebert.cli.app import app
 from litebert.errors import LitebertError
 
 __all__ = ["app", "main"]
 
-_GROUPS = {"tokenizer": tokenizer.app}
+_GROUPS = {"lab": lab.app, "tokenizer": tokenizer.app}
 _EXTRAS = {
     **dict.fromkeys(("torch", "matplotlib", "jinja2", "sklearn", "scipy"), ("what training needs", "train")),
     **dict.fromkeys(

@@ -18,7 +18,7 @@ from typing import Any, Protocol, TypeVar
 from litebert import __version__
 from litebert.errors import LitebertError
 
-__all__ = ["Runner", "open_runner"]
+__all__ = ["Runner", "open_cluster", "open_runner"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -45,7 +45,7 @@ class Runner(Protocol):
 def open_runner(num_workers: int, scheduler: str | None) -> Iterator[Runner]:
     """One worker is this process, several are processes of this machine; a scheduler's address means a Dask cluster."""
     if scheduler is not None:
-        with _open_cluster(scheduler) as client:
+        with open_cluster(scheduler) as client:
             yield _OnCluster(client)
     elif num_workers == 1:
         yield _InProcess()
@@ -55,7 +55,7 @@ def open_runner(num_workers: int, scheduler: str | None) -> Iterator[Runner]:
 
 
 @contextlib.contextmanager
-def _open_cluster(scheduler: str) -> Iterator[Any]:
+def open_cluster(scheduler: str) -> Iterator[Any]:
     try:
         import dask
         from distributed import Client

@@ -42,20 +42,24 @@ def pretrain(
     config: PretrainConfig,
     *,
     resume: bool = False,
+    held_out: Corpus | None = None,
+    guessers: bool = True,
     on_step: OnStep | None = None,
     on_message: OnMessage = lambda message: None,
     clock: Callable[[], float] = time.monotonic,
 ) -> RunResult:
     """Train an encoder on a corpus, into a run folder; with `resume`, from its newest whole checkpoint on.
 
-    Under torchrun every process calls this alike. After an elastic restart it goes on by itself.
+    It is evaluated on the corpus' own held-out text, or on that of another corpus with the same tokenizer. Without
+    `guessers` nobody counts what simple means get right there. Under torchrun every process calls this alike. After an
+    elastic restart it goes on by itself.
     """
     if config.model.vocab_size != corpus.tokenizer.vocab_size:
         raise RequestError(
             f"the model has a vocabulary of {config.model.vocab_size:,}, the corpus one of "
             f"{corpus.tokenizer.vocab_size:,}: they must be the same"
         )
-    job = Pretraining(corpus, config)
+    job = Pretraining(corpus, config, held_out, guessers)
     return train(job, config, out, resume=resume, on_step=on_step, on_message=on_message, clock=clock)
 
 
@@ -72,8 +76,11 @@ class Pretraining:
     world: World
     held_out: list[Batch]
 
-    def __init__(self, corpus: Corpus, config: PretrainConfig) -> None:
+    def __init__(
+        self, corpus: Corpus, config: PretrainConfig, held_out: Corpus | None = None, guessers: bool = True
+    ) -> None:
         self.corpus, self.config = corpus, config
+        self._evaluated, self._guessers = held_out or corpus, guessers
         self.data = {"corpus": hash_file(corpus.folder / MANIFEST)}
         self.depth_varies = any(stage.depth is not None for stage in config.train.stages)
         self.has_pairs = config.stream.pairs != "none"
@@ -84,17 +91,19 @@ class Pretraining:
     def describe_run(self) -> dict[str, Any]:
         """The corpus, and what counting alone gets right on the text that the run is evaluated on."""
         corpus, config = self.corpus, self.config
-        batches = held_out_batches(corpus, config.stream, config.held_out_rows)
-        found = Guessers.count(corpus, _COUNTED_TOKENS).evaluate(batches)
-        return {
+        about: dict[str, Any] = {
             "corpus": {
                 "folder": str(corpus.folder),
                 "train_tokens": corpus.num_tokens(TRAIN),
                 "held_out_tokens": corpus.num_tokens(HELD_OUT),
                 "sha256": self.data["corpus"],
-            },
-            "baselines": {"num_masked": found.num_masked, "unigram": found.unigram, "ngram": found.copying},
+            }
         }
+        if self._guessers:
+            batches = held_out_batches(self._evaluated, config.stream, config.held_out_rows)
+            found = Guessers.count(corpus, _COUNTED_TOKENS).evaluate(batches)
+            about["baselines"] = {"num_masked": found.num_masked, "unigram": found.unigram, "ngram": found.copying}
+        return about
 
     def setup(self, world: World, config: PretrainConfig, fresh: bool, on_message: OnMessage) -> None:
         """Draw the weights, the same in every process, or read those of a folder; cut the held-out text.
@@ -113,7 +122,7 @@ class Pretraining:
                     on_message(f"counting which words stand near which in {config.counted_tokens:,} tokens")
                     words = count_vectors(self.corpus, config.model.embedding_size, config.counted_tokens)
                 give_head_start(self.model, count_frequencies(self.corpus), words)
-        self.held_out = held_out_batches(self.corpus, config.stream, config.held_out_rows)
+        self.held_out = held_out_batches(self._evaluated, config.stream, config.held_out_rows)
 
     # --- a step ---------------------------------------------------------------------------------------------------
 
@@ -232,13 +241,23 @@ def read_steps(
 
 
 def _open_model(config: PretrainConfig, folder: str, on_message: OnMessage) -> Model:
-    """The weights of a folder to begin with; they must have the shape of the run's model."""
+    """The weights of a folder to begin with; they must have the shape of the run's model.
+
+    Dropout may change, and where all layers share their weights, so may their number.
+    """
     model = Model.from_pretrained(folder, config.head)
-    if model.config.updated(initializer_range=config.model.initializer_range) != config.model:
+    may_change = {"initializer_range", "hidden_dropout", "attention_dropout", "classifier_dropout"}
+    if config.model.sharing == "all":
+        may_change |= {"num_layers"}
+    if model.config.updated(**{name: getattr(config.model, name) for name in may_change}) != config.model:
         raise RequestError(f"{folder} has another shape than the run's model: leave out what changes it")
     if model.fresh_tensors:
         on_message(f"{folder} has no {', '.join(model.fresh_tensors)}: drawn afresh")
-    return model
+    if model.config == config.model:
+        return model
+    changed = Model(config.model, config.head)
+    changed.load_state_dict(model.state_dict())
+    return changed
 
 
 def count_frequencies(corpus: Corpus) -> Tensor:

@@ -25,7 +25,16 @@ from litebert.quantities import format_count
 from litebert.reports.page import Chart
 from litebert.tasks.sections import Calibration, Histogram, Scatter, format_metric
 
-__all__ = ["Bar", "draw_comparison", "draw_distillation", "draw_finetuning", "draw_part", "draw_pretraining"]
+__all__ = [
+    "Bar",
+    "draw_comparison",
+    "draw_distillation",
+    "draw_finetuning",
+    "draw_lines",
+    "draw_part",
+    "draw_pretraining",
+    "draw_spread",
+]
 
 Row = Mapping[str, float]
 Points = list[tuple[float, float]]
@@ -489,6 +498,66 @@ def draw_comparison(bars: Sequence[Bar], metric: str, caption: str) -> Chart | N
         axes.grid(True, axis="x")
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _format_tick(metric, value)))
         return _finish_chart(figure, "Side by side", caption)
+
+
+# The lab.
+
+
+def draw_spread(groups: Mapping[str, Sequence[float]], title: str, form: str, number: int = 0) -> Chart | None:
+    """A row for each group, from top to bottom: a dot for each value, a bar at their mean; the axis may begin above 0."""
+    shown = [(name, [value for value in values if math.isfinite(value)]) for name, values in groups.items()]
+    shown = [(name, values) for name, values in shown if values][:_MOST_BARS]
+    if not shown:
+        return None
+    with _drawing():
+        figure, axes = _begin_chart(0.8 + 0.32 * len(shown))
+        for position, (_, values) in enumerate(shown):
+            mean = math.fsum(values) / len(values)
+            axes.plot([mean] * 2, [position - 0.3, position + 0.3], color=_INK, linewidth=2)
+            axes.plot(values, [position] * len(values), "o", color=_BLUE, alpha=0.75, markersize=5)
+        axes.set_yticks(range(len(shown)), [_shorten(name) for name, _ in shown])
+        axes.set_ylim(len(shown) - 0.4, -0.6)
+        axes.margins(x=0.06)
+        axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _format_as(form, value)))
+        axes.grid(False)
+        axes.grid(True, axis="x")
+        return _finish_chart(figure, title, "Dots are seeds, the bar is their mean.", number)
+
+
+def draw_lines(
+    lines: Mapping[str, Sequence[Sequence[Sequence[float]]]], title: str, form: str, across: str, number: int = 0
+) -> Chart | None:
+    """A line for each name: the mean over its runs, with a band from the least to the most of them."""
+    known = {name: [run for run in runs if len(run) > 1] for name, runs in lines.items()}
+    known = {name: runs for name, runs in known.items() if runs}
+    if not known:
+        return None
+    with _drawing():
+        figure, axes = _begin_chart()
+        for color, (name, runs) in zip(_spread_colors(len(known)), known.items(), strict=True):
+            columns = list(zip(*runs, strict=False))  # the points that all runs have
+            steps = [column[0][0] for column in columns]
+            values = [[point[1] for point in column] for column in columns]
+            means = [math.fsum(column) / len(column) for column in values]
+            axes.plot(steps, means, color=color, label=_shorten(name), marker="o" if len(steps) <= _FEW else "", ms=3.5)
+            if len(runs) > 1:
+                axes.fill_between(steps, [*map(min, values)], [*map(max, values)], color=color, alpha=0.15, linewidth=0)
+        axes.set_xlabel(across)
+        _count_steps(axes)
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _format_as(form, value)))
+        _list_lines(axes)
+        return _finish_chart(figure, title, "Means over seeds; the bands reach from the least to the most.", number)
+
+
+def _format_as(form: str, value: float) -> str:
+    match form:
+        case "percent":
+            return _format_share(value)
+        case "count":
+            return format_count(value)
+        case _:
+            return f"{value:.3g}"
 
 
 # What all charts share.
