@@ -3,6 +3,7 @@
 import json
 import platform
 import time
+import warnings
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -88,7 +89,9 @@ def _run(run: CellRun, folder: Path) -> CellStatus:
     kept = RunFolder(folder)
     if not kept.is_finished:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        result = pretrain(corpus, folder, config, resume=kept.exists, held_out=held_out, guessers=False)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "transformers cannot hold")  # what the lab keeps, litebert opens
+            result = pretrain(corpus, folder, config, resume=kept.exists, held_out=held_out, guessers=False)
         if result.status == "interrupted":
             return CellStatus(run.folder, "interrupted", f"at step {result.step:,}")
     model = Model.from_pretrained(kept.model).eval()

@@ -195,11 +195,11 @@ def render_csv(table: Table) -> str:
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(["cell", "seed", *metrics, *facts, *(f"paper {name}" for name in paper)])
     for row in table.rows:
-        for seed in sorted(row.metrics) or [""]:
-            found = row.metrics[seed] if isinstance(seed, int) else {}
-            values = [found.get(name, "") for name in metrics]
-            known = [row.facts.get(name, "") for name in facts]
-            writer.writerow([row.name, seed, *values, *known, *(row.paper.get(name, "") for name in paper)])
+        known = [row.facts.get(name, "") for name in facts] + [row.paper.get(name, "") for name in paper]
+        for seed, found in sorted(row.metrics.items()):
+            writer.writerow([row.name, seed, *(found.get(name, "") for name in metrics), *known])
+        if not row.metrics:
+            writer.writerow([row.name, "", *("" for _ in metrics), *known])
     return buffer.getvalue()
 
 

@@ -63,7 +63,7 @@ class Scale:
             max_positions=max(self.length, 128),
             hidden_dropout=0.0,
             attention_dropout=0.0,
-            initializer_range=0.8 / hidden**0.5,
+            initializer_range=0.4 / hidden**0.5,
         )
 
     def run(self, model: ModelConfig) -> PretrainConfig:
@@ -80,7 +80,7 @@ class Scale:
                 steps=self.steps,
                 batch_size=self.batch_size,
                 micro_batch_size=rows_that_fit(model, self.length),
-                optim=OptimConfig(optimizer="adamw", lr=self.lr, warmup=0.05),
+                optim=OptimConfig(optimizer="adamw", lr=self.lr, warmup=0.1),
                 evaluations=8,
                 keep=1,
             ),
@@ -102,17 +102,17 @@ def _map(paper: tuple[int, ...], *sizes: int) -> dict[int, int]:
 SCALES: dict[str, Scale] = {
     "nano": Scale(
         "a minute or two a cell on one core",
-        _map(_PAPER_LAYERS, 1, 2, 3, 4, 6, 12),
-        _map(_PAPER_HIDDEN, 96, 128, 192, 256, 320),
+        _map(_PAPER_LAYERS, 1, 2, 3, 4, 6, 8),
+        _map(_PAPER_HIDDEN, 96, 128, 160, 224, 288),
         _map(_PAPER_WORDS, 16, 32, 64),
         head_size=32,
         vocab_size=4000,
         length=256,
-        batch_size=8,
-        steps=800,
-        lr=1e-3,
-        scored_rows=512,
-        probed_pairs=4000,
+        batch_size=4,
+        steps=1000,
+        lr=2e-3,
+        scored_rows=256,
+        probed_pairs=3000,
         labels=4000,
     ),
     "mini": Scale(

@@ -504,7 +504,7 @@ def draw_comparison(bars: Sequence[Bar], metric: str, caption: str) -> Chart | N
 
 
 def draw_spread(groups: Mapping[str, Sequence[float]], title: str, form: str, number: int = 0) -> Chart | None:
-    """A row for each group, from top to bottom: a dot for each value, a bar at their mean; the axis may begin above 0."""
+    """A row for each group, from top to bottom: a dot for each value, a bar at their mean; 0 need not be there."""
     shown = [(name, [value for value in values if math.isfinite(value)]) for name, values in groups.items()]
     shown = [(name, values) for name, values in shown if values][:_MOST_BARS]
     if not shown:
