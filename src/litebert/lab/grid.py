@@ -10,7 +10,6 @@ come one after the other, with all cells for each, so that noise of the machine 
 
 import hashlib
 import json
-import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from dataclasses import dataclass, field, replace
@@ -256,14 +255,11 @@ class _Planner:
         corpus = self._choose_corpus(cell)
         parent = None if cell.begin_from is None else keys[cell.begin_from]
         identity = {"config": config.identity(), "parent": parent, "corpus": _hash_corpus(corpus)}
-        digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:10]
-        slug = re.sub(r"[^a-z0-9]+", "-", cell.name.lower()).strip("-")[:40]
+        key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
         seconds = None
-        if (key := _shape_key(config)) in pace:
-            seconds = pace[key] * count + _MEASURING
-        return PlannedCell(
-            f"{slug}-{digest}", f"{name}: {cell.name}", config, corpus, tuple(experiment.measures), parent, seconds
-        )
+        if (shape := _shape_key(config)) in pace:
+            seconds = pace[shape] * count + _MEASURING
+        return PlannedCell(key, f"{name}: {cell.name}", config, corpus, tuple(experiment.measures), parent, seconds)
 
     def _count_steps(self, experiment: Experiment, cell: Cell, steps: int, pace: dict[str, float]) -> int:
         count = max(1, round(steps * cell.steps))
