@@ -1,0 +1,332 @@
+"""How much of ALBERT's speed-up is communication: DDP between two network namespaces whose link is limited by `tc`.
+
+ALBERT and BERT of the same shape compute the same, but BERT has several times the gradients. Two processes, each with
+one thread and in a network namespace of its own, train them by litebert's own step over gloo; a veth pair joins the
+namespaces, and a token bucket (`tbf`) on both ends limits it. Contestants and links take turns, and so does the same
+step without exchanging gradients ("apart"). Each runs twice: by the lean step (without dropout), which hands over all
+gradients of the encoder at its end, and by the plain modules (with dropout), which hand them over layer by layer.
+
+A cost model (`litebert/planning/cluster.py`) is fitted on some of these points and tried on the others, and then asked
+about the paper's runs. Needs root and iproute2; all namespaces are the script's own, and removed at the end.
+
+    python benchmarks/ddp_link.py                      # all parts, half an hour on two cores; then the report
+    python benchmarks/ddp_link.py --parts mini         # one part; points that are there are not measured again
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from harness import Contestant, interleave, serve_steps
+from litebert.batch import Batch
+from litebert.config import ModelConfig
+from litebert.model.model import Model
+from litebert.presets import PRESETS
+from litebert.runtime import keep_freed_memory
+from litebert.training.config import TrainConfig
+from litebert.training.distributed import World, join_world
+from litebert.training.logbook import Logbook
+from litebert.training.loop import Trainer
+from litebert.training.objectives import count_masked, count_pairs, masked_lm_loss, sentence_order_loss
+from litebert.training.state import CheckpointStore
+from train_step import make_batches, read_text, token_stream
+
+ALBERT = {name: PRESETS[f"albert-{name}"].config for name in ("mini", "base", "large")}
+MEDIUM = ALBERT["base"].updated(hidden_size=512, num_heads=8, intermediate_size=2048, num_layers=8)
+# Shape of the model, sequences of each process, their length.
+SHAPES: dict[str, tuple[ModelConfig, int, int]] = {
+    "mini": (ALBERT["mini"], 8, 128),
+    "medium": (MEDIUM, 4, 128),
+    "base": (ALBERT["base"], 2, 64),
+}
+LINKS = {"mini": "10G 1G 300M 100M", "medium": "10G 1G 300M 100M", "base": "10G 1G 300M"}
+ROUNDS = {"mini": 9, "medium": 5, "base": 5}
+BITS = {"M": 10**6, "G": 10**9}
+SPEEDS = {"speed-mini": ("mini", 32, 9), "speed-base": ("base", 8, 5), "speed-large": ("large", 4, 3)}
+KINDS = ("albert lean", "bert lean", "albert plain", "bert plain")
+DROPOUT = 0.1
+BUCKET = 25 * 2**20
+ADDRESSES = ("10.199.77.1", "10.199.77.2")
+FIRST_PORT = 29610
+
+
+# --- a step ---------------------------------------------------------------------------------------------------------
+
+
+class ReadyBatches:
+    """A job for the training loop whose batches lie ready."""
+
+    kind, metric, keeps_best, skip_loss_spikes, depth_varies, step_seed = "pretraining", "", False, False, False, 0
+    losses = ("mlm_loss", "sop_loss")
+
+    def __init__(self, config: ModelConfig) -> None:
+        torch.manual_seed(0)
+        self.model = Model(config, "pretraining")
+
+    def count(self, batch: Batch) -> list[int]:
+        return [count_masked(batch), count_pairs(batch)]
+
+    def measure(self, model: Any, batch: Batch, totals: list[float], stage: int) -> list[torch.Tensor]:
+        output = model(**batch.inputs())
+        return [masked_lm_loss(output, batch, totals[0]), sentence_order_loss(output, batch, totals[1])]
+
+
+def make_trainer(config: ModelConfig, world: World, folder: Path) -> Trainer:
+    """The training loop, of which the step is timed; nothing is written."""
+    train = TrainConfig(steps=10**9, precision="fp32")
+    store, book = CheckpointStore(folder / "none", 1), Logbook(folder / "none", writes=False)
+    return Trainer(ReadyBatches(config), train, {}, store, book, world)
+
+
+def configure(shape: str, kind: str) -> ModelConfig:
+    """ALBERT of a shape, or BERT of the same: all but the sharing is equal, so that both compute the same."""
+    family, step = kind.split()
+    changes = {} if family == "albert" else {"sharing": "none"}
+    dropout = DROPOUT if step == "plain" else 0.0
+    return SHAPES[shape][0].updated(**changes, hidden_dropout=dropout, attention_dropout=dropout)
+
+
+def run_worker(shape: str, kind: str, folder: Path) -> None:
+    """One of two processes: does what stands in stdin, and says how many seconds it took."""
+    keep_freed_memory()
+    _, batch, length = SHAPES[shape]
+    with join_world() as world:
+        batches = make_batches(torch.from_numpy(np.load(folder / f"{shape}.npy")), batch, length, count=8)[world.rank :: 2]
+        trainer = make_trainer(configure(shape, kind), world, folder)
+        joined, apart = trainer.spread_model, trainer.model
+        load = torch.zeros(BUCKET // 4)
+        counter = iter(range(10**9))
+        deeds: dict[str, Callable[[], object]] = {
+            "step": lambda: trainer._step([batches[next(counter) % len(batches)]], 0),
+            "all-reduce": lambda: dist.all_reduce(load),
+            "message": lambda: dist.all_reduce(load[:1]),
+        }
+        print(json.dumps({"parameters": sum(it.numel() for it in trainer.model.parameters())}), flush=True)
+        for line in sys.stdin:
+            deed = line.strip()
+            trainer.spread_model = apart if deed == "apart" else joined
+            world.wait()
+            begin = time.perf_counter()
+            deeds["step" if deed == "apart" else deed]()
+            print(json.dumps({"seconds": time.perf_counter() - begin}), flush=True)
+        del joined
+        trainer.release()
+
+
+# --- the link -------------------------------------------------------------------------------------------------------
+
+
+def call(*words: str) -> None:
+    subprocess.run(words, check=True)
+
+
+class Link:
+    """Two namespaces and the cable between them."""
+
+    def __init__(self) -> None:
+        self.sides = [f"litebert-{os.getpid()}-{side}" for side in "ab"]
+
+    def __enter__(self) -> "Link":
+        for side in self.sides:
+            call("ip", "netns", "add", side)
+            call("ip", "-n", side, "link", "set", "lo", "up")
+        first, second = self.sides
+        call("ip", "-n", first, "link", "add", "cable", "type", "veth", "peer", "name", "cable", "netns", second)
+        for side, address in zip(self.sides, ADDRESSES, strict=True):
+            call("ip", "-n", side, "address", "add", f"{address}/24", "dev", "cable")
+            call("ip", "-n", side, "link", "set", "cable", "up")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for side in self.sides:
+            subprocess.run(["ip", "netns", "delete", side], check=False)
+
+    def limit(self, bits: float) -> None:
+        """Let so many bits a second through, each way; a burst is what passes in a millisecond."""
+        burst = max(64_000, int(bits / 8 / 1000))
+        for side in self.sides:
+            rule = ["rate", f"{bits:.0f}bit", "burst", f"{burst}b", "latency", "100ms"]
+            call("tc", "-n", side, "qdisc", "replace", "dev", "cable", "root", "tbf", *rule)
+
+
+class Pair:
+    """Two processes that train one model, each in its namespace."""
+
+    def __init__(self, link: Link, shape: str, kind: str, folder: Path, port: int) -> None:
+        command = [sys.executable, __file__, "--worker", kind, "--shape", shape, "--folder", str(folder)]
+        common = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "LOCAL_RANK": "0", "OMP_NUM_THREADS": "1"}
+        common |= {"MASTER_ADDR": ADDRESSES[0], "MASTER_PORT": str(port), "GLOO_SOCKET_IFNAME": "cable"}
+        self.processes = [
+            subprocess.Popen(
+                ["ip", "netns", "exec", side, *command],
+                env=os.environ | common | {"RANK": str(rank)},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            for rank, side in enumerate(link.sides)
+        ]
+
+    def read(self) -> list[dict[str, Any]]:
+        lines = [process.stdout.readline() for process in self.processes if process.stdout is not None]
+        if not all(lines):
+            raise RuntimeError("a worker stopped; its message is above")
+        return [json.loads(line) for line in lines]
+
+    def run(self, deed: str) -> float:
+        """Seconds of the slower one."""
+        for process in self.processes:
+            assert process.stdin is not None
+            process.stdin.write(deed + "\n")
+            process.stdin.flush()
+        return max(float(answer["seconds"]) for answer in self.read())
+
+    def stop(self) -> None:
+        for process in self.processes:
+            assert process.stdin is not None
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.close()
+        for process in self.processes:
+            try:
+                process.wait(timeout=20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+@contextlib.contextmanager
+def start_pairs(shape: str, folder: Path) -> Iterator[tuple[Link, dict[str, Pair]]]:
+    with Link() as link, contextlib.ExitStack() as stack:
+        pairs = {}
+        for number, kind in enumerate(KINDS):
+            pairs[kind] = Pair(link, shape, kind, folder, FIRST_PORT + number)
+            stack.callback(pairs[kind].stop)
+        yield link, pairs
+
+
+def parse_bits(link: str) -> int:
+    return int(link[:-1]) * BITS[link[-1]]
+
+
+def measure_shape(shape: str, links: list[str], rounds: int, points: dict[str, Any], save: Callable[[], None]) -> None:
+    """Rounds of every kind at every link, and apart; what is there counts."""
+    entry = points.setdefault(shape, {"parameters": {}, "seconds": {}, "all-reduce": {}, "message": {}})
+    seconds = entry["seconds"]
+    done = min((len(seconds.get(f"{kind} {link}", [])) for kind in KINDS for link in links), default=0)
+    if done >= rounds:
+        return
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_stream(folder, shape, SHAPES[shape][0].vocab_size)
+        with start_pairs(shape, folder) as (link, pairs):
+            for kind, pair in pairs.items():
+                entry["parameters"][kind] = pair.read()[0]["parameters"]
+            link.limit(parse_bits("10G"))
+            for _ in range(3):  # DDP orders its buckets after the first step
+                for pair in pairs.values():
+                    pair.run("step")
+            for number in range(done, rounds):
+                begun = time.monotonic()
+                for kind, pair in pairs.items():
+                    seconds.setdefault(f"{kind} apart", []).append(pair.run("apart"))
+                for speed in links:
+                    link.limit(parse_bits(speed))
+                    for deed in ("message", "all-reduce"):
+                        entry[deed].setdefault(speed, []).append(pairs[KINDS[0]].run(deed))
+                    for kind, pair in pairs.items():
+                        seconds.setdefault(f"{kind} {speed}", []).append(pair.run("step"))
+                save()
+                print(f"{shape}: round {number + 1} of {rounds}, {time.monotonic() - begun:.0f} s", flush=True)
+    show = {name: round(statistics.median(times), 3) for name, times in seconds.items()}
+    print(json.dumps(show | {"all-reduce": {k: statistics.median(v) for k, v in entry["all-reduce"].items()}}, indent=1))
+
+
+def write_stream(folder: Path, name: str, vocab_size: int) -> None:
+    np.save(folder / f"{name}.npy", token_stream(read_text(None), vocab_size).numpy())
+
+
+# --- one process ----------------------------------------------------------------------------------------------------
+
+
+def speed_kinds(size: str) -> dict[str, ModelConfig]:
+    """ALBERT, BERT as its preset is (with dropout), and BERT without dropout, by the lean step as ALBERT."""
+    bert = PRESETS[f"bert-{size}"].config
+    kinds = {f"albert-{size}": ALBERT[size], f"bert-{size}": bert}
+    # A third model of the large kind needs more memory than a small machine has.
+    plain = bert.updated(hidden_dropout=0.0, attention_dropout=0.0)
+    return kinds if size == "large" else kinds | {f"bert-{size} without dropout": plain}
+
+
+def run_alone(size: str, name: str, folder: Path) -> None:
+    keep_freed_memory()
+    _, batch, _ = SPEEDS[f"speed-{size}"]
+    batches = make_batches(torch.from_numpy(np.load(folder / f"{size}.npy")), batch, 128, count=4)
+
+    def build() -> Callable[[], float]:
+        trainer = make_trainer(speed_kinds(size)[name], World(), folder)
+        counter = iter(range(10**9))
+        return lambda: sum(trainer._step([batches[next(counter) % len(batches)]], 0) or [])
+
+    serve_steps(build)
+
+
+def measure_speeds(part: str, points: dict[str, Any]) -> None:
+    """Tokens a second of the presets, one process with all cores."""
+    if part in points:
+        return
+    size, batch, rounds = SPEEDS[part]
+    with tempfile.TemporaryDirectory() as folder:
+        write_stream(Path(folder), size, ALBERT[size].vocab_size)
+        command = [sys.executable, __file__, "--shape", size, "--folder", folder, "--alone"]
+        running = {name: Contestant([*command, name]) for name in speed_kinds(size)}
+        times = interleave({name: it.step for name, it in running.items()}, rounds, warmups=1)
+        peaks = {name: it.finish() for name, it in running.items()}
+    points[part] = {"batch": batch, "length": 128, "seconds": times, "peak_bytes": peaks}
+    print({name: round(batch * 128 / statistics.median(found)) for name, found in times.items()}, flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--parts", nargs="*", choices=[*SPEEDS, *SHAPES], default=[*SPEEDS, *SHAPES])
+    parser.add_argument("--rounds", type=int, help="of the shapes; 9, 5 and 5 if not given")
+    parser.add_argument("--points", type=Path, default=Path("ddp-link-points.json"), help="what was measured so far")
+    parser.add_argument("--shape", help=argparse.SUPPRESS)
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    parser.add_argument("--alone", help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.worker:
+        run_worker(options.shape, options.worker, options.folder)
+        return
+    if options.alone:
+        run_alone(options.shape, options.alone, options.folder)
+        return
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that namespaces are removed
+    points = json.loads(options.points.read_text(encoding="utf-8")) if options.points.exists() else {}
+
+    def save() -> None:
+        options.points.write_text(json.dumps(points, indent=1) + "\n", encoding="utf-8")
+
+    for part in options.parts:
+        if part in SPEEDS:
+            measure_speeds(part, points)
+        else:
+            measure_shape(part, LINKS[part].split(), options.rounds or ROUNDS[part], points, save)
+        save()
+
+
+if __name__ == "__main__":
+    main()
