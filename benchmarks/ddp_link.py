@@ -1,7 +1,7 @@
 """How much of ALBERT's speed-up is communication: DDP between two network namespaces whose link is limited by `tc`.
 
-ALBERT and BERT of the same shape compute the same, but BERT has several times the gradients. Two processes, each with
-one thread and in a network namespace of its own, train them by litebert's own step over gloo; a veth pair joins the
+ALBERT and BERT of the same shape compute the same, but BERT has several times the gradients. Two processes, each on
+a core and in a network namespace of its own, train them by litebert's own step over gloo; a veth pair joins the
 namespaces, and a token bucket (`tbf`) on both ends limits it. Contestants and links take turns, and so does the same
 step without exchanging gradients ("apart"). Each runs twice: by the lean step (without dropout), which hands over all
 gradients of the encoder at its end, and by the plain modules (with dropout), which hand them over layer by layer.
@@ -31,10 +31,14 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from harness import Contestant, interleave, serve_steps
+from scipy.optimize import least_squares, nnls
+
+from harness import Contestant, interleave, machine, record, serve_steps
 from litebert.batch import Batch
 from litebert.config import ModelConfig
+from litebert.model.cost import count_pretraining_parameters, training_flops
 from litebert.model.model import Model
+from litebert.planning import cluster
 from litebert.presets import PRESETS
 from litebert.runtime import keep_freed_memory
 from litebert.training.config import TrainConfig
@@ -54,7 +58,7 @@ SHAPES: dict[str, tuple[ModelConfig, int, int]] = {
     "base": (ALBERT["base"], 2, 64),
 }
 LINKS = {"mini": "10G 1G 300M 100M", "medium": "10G 1G 300M 100M", "base": "10G 1G 300M"}
-ROUNDS = {"mini": 9, "medium": 5, "base": 5}
+ROUNDS = {"mini": 7, "medium": 4, "base": 4}
 BITS = {"M": 10**6, "G": 10**9}
 SPEEDS = {"speed-mini": ("mini", 32, 9), "speed-base": ("base", 8, 5), "speed-large": ("large", 4, 3)}
 KINDS = ("albert lean", "bert lean", "albert plain", "bert plain")
@@ -103,9 +107,13 @@ def configure(shape: str, kind: str) -> ModelConfig:
 def run_worker(shape: str, kind: str, folder: Path) -> None:
     """One of two processes: does what stands in stdin, and says how many seconds it took."""
     keep_freed_memory()
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {cores[int(os.environ["RANK"]) % len(cores)]})  # one core each, gloo's threads included
     _, batch, length = SHAPES[shape]
     with join_world() as world:
-        batches = make_batches(torch.from_numpy(np.load(folder / f"{shape}.npy")), batch, length, count=8)[world.rank :: 2]
+        batches = make_batches(torch.from_numpy(np.load(folder / f"{shape}.npy")), batch, length, count=8)[
+            world.rank :: 2
+        ]
         trainer = make_trainer(configure(shape, kind), world, folder)
         joined, apart = trainer.spread_model, trainer.model
         load = torch.zeros(BUCKET // 4)
@@ -251,7 +259,9 @@ def measure_shape(shape: str, links: list[str], rounds: int, points: dict[str, A
                 save()
                 print(f"{shape}: round {number + 1} of {rounds}, {time.monotonic() - begun:.0f} s", flush=True)
     show = {name: round(statistics.median(times), 3) for name, times in seconds.items()}
-    print(json.dumps(show | {"all-reduce": {k: statistics.median(v) for k, v in entry["all-reduce"].items()}}, indent=1))
+    print(
+        json.dumps(show | {"all-reduce": {k: statistics.median(v) for k, v in entry["all-reduce"].items()}}, indent=1)
+    )
 
 
 def write_stream(folder: Path, name: str, vocab_size: int) -> None:
@@ -298,10 +308,93 @@ def measure_speeds(part: str, points: dict[str, Any]) -> None:
     print({name: round(batch * 128 / statistics.median(found)) for name, found in times.items()}, flush=True)
 
 
+# --- the model against the points -----------------------------------------------------------------------------------
+
+HELD_OUT_SHAPE, HELD_OUT_LINK = "base", "300M"
+
+
+def read_points(points: dict[str, Any]) -> list[dict[str, Any]]:
+    """Every kind at every link: its median, and that of the same step apart."""
+    found = []
+    for shape in SHAPES:
+        seconds = {name: statistics.median(times) for name, times in points[shape]["seconds"].items()}
+        for kind in KINDS:
+            assert points[shape]["parameters"][kind] == count_pretraining_parameters(configure(shape, kind))
+            for link in LINKS[shape].split():
+                point = {"shape": shape, "kind": kind, "link": link, "seconds": seconds[f"{kind} {link}"]}
+                held_out = shape == HELD_OUT_SHAPE or link == HELD_OUT_LINK
+                found.append(point | {"apart": seconds[f"{kind} apart"], "held_out": held_out})
+    return found
+
+
+def work_of(shape: str, kind: str) -> tuple[float, int]:
+    """Operations of one process in a step, and parameters."""
+    config, (_, batch, length) = configure(shape, kind), SHAPES[shape]
+    return batch * length * training_flops(config, length), count_pretraining_parameters(config)
+
+
+def fit_workers(points: list[dict[str, Any]]) -> dict[str, Any]:
+    """Rate of the lean and of the plain step, cost of an update and of a step, by the smallest relative errors."""
+    apart = {(it["shape"], it["kind"]): it["apart"] for it in points if it["shape"] != HELD_OUT_SHAPE}
+    rows, ones = [], []
+    for (shape, kind), seconds in apart.items():
+        operations, parameters = work_of(shape, kind)
+        lean = kind.endswith("lean")
+        rows.append([operations * lean / seconds, operations * (not lean) / seconds, parameters / seconds, 1 / seconds])
+        ones.append(1.0)
+    scale = np.array([1e-11, 1e-11, 1e-9, 1e-3])
+    found = nnls(np.array(rows) * scale, np.array(ones))[0] * scale
+    return {"rates": {"lean": 1 / found[0], "plain": 1 / found[1]}, "update": found[2], "fixed": found[3]}
+
+
+def predict(point: dict[str, Any], fitted: dict[str, Any], knows_compute: bool) -> float:
+    """Seconds of a step by the cost model; its computing is that of the same step apart, or follows from the fit."""
+    shape, kind = point["shape"], point["kind"]
+    operations, parameters = work_of(shape, kind)
+    step = kind.split()[1]
+    rate = fitted["rates"][step]
+    if knows_compute:
+        rate = operations / (point["apart"] - fitted["update"] * parameters - fitted["fixed"])
+    worker = cluster.Worker(rate, fitted["update"], fitted["fixed"])
+    link = cluster.Link(
+        parse_bits(point["link"]), fitted["efficiency"], fitted["latency"], fitted["copying"], fitted["overlap"]
+    )
+    _, batch, length = SHAPES[shape]
+    return cluster.step_cost(configure(shape, kind), 2 * batch, length, 2, worker, link, step == "lean").seconds
+
+
+def fit_link(points: list[dict[str, Any]], fitted: dict[str, Any]) -> dict[str, float]:
+    """Efficiency of the link, cost of copying and overlap, by the smallest relative errors of the points for it."""
+    names = ("efficiency", "copying", "overlap")
+    scale = np.array([1.0, 1e-9, 1.0])
+
+    def errors(values: Any) -> list[float]:
+        constants = fitted | dict(zip(names, values * scale, strict=True))
+        return [predict(it, constants, True) / it["seconds"] - 1 for it in points if not it["held_out"]]
+
+    found = least_squares(errors, [0.95, 1.0, 0.5], bounds=([0.3, 0.0, 0.0], [1.0, 50.0, 1.0]))
+    return dict(zip(names, map(float, found.x * scale), strict=True))
+
+
+def fit_model(points: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    observed = read_points(points)
+    messages = [t for shape in SHAPES for times in points[shape]["message"].values() for t in times]
+    fitted = fit_workers(observed) | {"latency": statistics.median(messages) / 2}  # two hops between two workers
+    fitted |= fit_link(observed, fitted)
+    for point in observed:
+        point["predicted"], point["by_arithmetic"] = (predict(point, fitted, knows) for knows in (True, False))
+    return fitted, observed
+
+
+def summarise(observed: list[dict[str, Any]], name: str, held_out: bool) -> dict[str, float]:
+    errors = sorted(abs(it[name] / it["seconds"] - 1) for it in observed if it["held_out"] == held_out)
+    return {"points": len(errors), "mean": statistics.mean(errors), "largest": errors[-1]}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--parts", nargs="*", choices=[*SPEEDS, *SHAPES], default=[*SPEEDS, *SHAPES])
-    parser.add_argument("--rounds", type=int, help="of the shapes; 9, 5 and 5 if not given")
+    parser.add_argument("--rounds", type=int, help="of the shapes; 7, 4 and 4 if not given")
     parser.add_argument("--points", type=Path, default=Path("ddp-link-points.json"), help="what was measured so far")
     parser.add_argument("--shape", help=argparse.SUPPRESS)
     parser.add_argument("--worker", help=argparse.SUPPRESS)

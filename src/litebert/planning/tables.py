@@ -17,7 +17,7 @@ from litebert.presets import PRESETS
 from litebert.quantities import format_bytes, format_count, format_duration
 from litebert.runtime import available_memory
 
-__all__ = ["family", "print_family", "print_plan", "print_recommendation", "print_run_plan"]
+__all__ = ["family", "print_cluster", "print_family", "print_plan", "print_recommendation", "print_run_plan"]
 
 
 def family() -> list[dict[str, Any]]:
@@ -104,6 +104,40 @@ def print_plan(plan: Plan, tokens: int | None) -> None:
         seconds = plan.seconds(count)
         assert seconds is not None
         console.print(f"time         {format_duration(seconds)} for {format_count(count)} tokens")
+
+
+def print_cluster(plan: dict[str, Any]) -> None:
+    """Print what a step takes on many workers, one row a preset."""
+    rows, paper = plan["rows"], any(row["paper_speedup"] is not None for row in plan["rows"])
+    link = format_count(plan["link_bits"]).replace("B", "G")
+    table = Table(
+        title=f"{plan['workers']:,} workers at {link}bit/s, {plan['batch']:,} × {plan['length']} tokens a step"
+    )
+    titles = ["preset", "gradients", "step", "tokens/s", "× one worker", "efficiency", "waits for link"]
+    for title in [*titles, "× bert-large", "paper"] if paper else [*titles, "× BERT"]:
+        table.add_column(title, justify="left" if title == "preset" else "right", no_wrap=True)
+    for row in rows:
+        cells = [
+            row["name"],
+            format_bytes(row["gradient_bytes"]),
+            f"{row['seconds']:.3g} s" if row["seconds"] < 100 else f"{row['seconds']:,.0f} s",
+            f"{row['tokens_per_second']:,.0f}",
+            f"{row['speedup']:.3g}",
+            f"{row['efficiency']:.0%}",
+            f"{row['communication_share']:.0%}",
+            f"{row['speed_over_bert']:.2f}",
+        ]
+        known = row["paper_speedup"]
+        table.add_row(*cells, *(["" if known is None else f"{known:g}"] if paper else []))
+    console = Console()
+    width = Console(width=1000).measure(table).maximum
+    console = console if console.is_terminal else Console(width=max(console.width, width))
+    console.print(table)
+    how = "measured here" if plan["measured"] else "as given"
+    rate = format_count(plan["rate"]).replace("B", "G")
+    console.print(f"a worker     {rate}FLOP/s, {how}", highlight=False)
+    if not plan["measured"]:
+        console.print("left out     latency, the optimiser, input, memory (docs/planner.md)", highlight=False)
 
 
 def print_recommendation(advice: Recommendation) -> None:
