@@ -17,6 +17,7 @@ import argparse
 import contextlib
 import json
 import os
+import platform
 import signal
 import statistics
 import subprocess
@@ -30,17 +31,16 @@ from typing import Any
 import numpy as np
 import torch
 import torch.distributed as dist
-
 from scipy.optimize import least_squares, nnls
 
-from harness import Contestant, interleave, machine, record, serve_steps
+from harness import Contestant, interleave, machine, median_ratio, record, serve_steps
 from litebert.batch import Batch
 from litebert.config import ModelConfig
 from litebert.model.cost import count_pretraining_parameters, training_flops
 from litebert.model.model import Model
 from litebert.planning import cluster
 from litebert.presets import PRESETS
-from litebert.runtime import keep_freed_memory
+from litebert.runtime import describe_machine, keep_freed_memory
 from litebert.training.config import TrainConfig
 from litebert.training.distributed import World, join_world
 from litebert.training.logbook import Logbook
@@ -58,7 +58,7 @@ SHAPES: dict[str, tuple[ModelConfig, int, int]] = {
     "base": (ALBERT["base"], 2, 64),
 }
 LINKS = {"mini": "10G 1G 300M 100M", "medium": "10G 1G 300M 100M", "base": "10G 1G 300M"}
-ROUNDS = {"mini": 7, "medium": 4, "base": 4}
+ROUNDS = {"mini": 7, "medium": 5, "base": 5}
 BITS = {"M": 10**6, "G": 10**9}
 SPEEDS = {"speed-mini": ("mini", 32, 9), "speed-base": ("base", 8, 5), "speed-large": ("large", 4, 3)}
 KINDS = ("albert lean", "bert lean", "albert plain", "bert plain")
@@ -178,6 +178,7 @@ class Pair:
         command = [sys.executable, __file__, "--worker", kind, "--shape", shape, "--folder", str(folder)]
         common = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "LOCAL_RANK": "0", "OMP_NUM_THREADS": "1"}
         common |= {"MASTER_ADDR": ADDRESSES[0], "MASTER_PORT": str(port), "GLOO_SOCKET_IFNAME": "cable"}
+        common["TORCH_CPP_LOG_LEVEL"] = "ERROR"  # it looks for names of hosts, which the namespaces do not have
         self.processes = [
             subprocess.Popen(
                 ["ip", "netns", "exec", side, *command],
@@ -203,26 +204,36 @@ class Pair:
             process.stdin.flush()
         return max(float(answer["seconds"]) for answer in self.read())
 
-    def stop(self) -> None:
+    def dismiss(self) -> None:
+        """Let both end by themselves."""
         for process in self.processes:
             assert process.stdin is not None
             with contextlib.suppress(BrokenPipeError):
                 process.stdin.close()
+
+    def stop(self) -> None:
+        """Wait for the end of both; whoever waits for a step that never comes is ended."""
         for process in self.processes:
             try:
-                process.wait(timeout=20)
+                process.wait(timeout=5)
             except subprocess.TimeoutExpired:
                 process.kill()
+                process.wait()
 
 
 @contextlib.contextmanager
 def start_pairs(shape: str, folder: Path) -> Iterator[tuple[Link, dict[str, Pair]]]:
-    with Link() as link, contextlib.ExitStack() as stack:
-        pairs = {}
-        for number, kind in enumerate(KINDS):
-            pairs[kind] = Pair(link, shape, kind, folder, FIRST_PORT + number)
-            stack.callback(pairs[kind].stop)
-        yield link, pairs
+    with Link() as link:
+        pairs: dict[str, Pair] = {}
+        try:
+            for number, kind in enumerate(KINDS):
+                pairs[kind] = Pair(link, shape, kind, folder, FIRST_PORT + number)
+            yield link, pairs
+        finally:
+            for pair in pairs.values():
+                pair.dismiss()
+            for pair in pairs.values():
+                pair.stop()
 
 
 def parse_bits(link: str) -> int:
@@ -391,10 +402,181 @@ def summarise(observed: list[dict[str, Any]], name: str, held_out: bool) -> dict
     return {"points": len(errors), "mean": statistics.mean(errors), "largest": errors[-1]}
 
 
+# --- the paper's runs -----------------------------------------------------------------------------------------------
+
+# A chip of TPU v3: 123 TFLOP/s in bf16, and 340 TB/s of all-reduce for 1,024 of them (cloud.google.com/tpu/docs/v3).
+CHIP_RATE, ASSUMED_SHARE, CHIP_LINK = 123e12, 0.4, 340e12 / 1024 * 8
+WORKERS = (8, 16, 32, 64, 128, 256, 512)
+FAR_LINKS = {"10 Gbit": 1e10, "25 Gbit": 2.5e10, "100 Gbit": 1e11, "400 Gbit": 4e11, "TPU v3, 2.7 Tbit": CHIP_LINK}
+
+
+def speedups(workers: int, bandwidth: float, fitted: dict[str, Any], overlap: float | None = None) -> dict[str, float]:
+    """Speed of the paper's models over BERT-large at its batch, by the cost model; copies and latency left out."""
+    hides = fitted["overlap"] if overlap is None else overlap
+    link = cluster.Link(bandwidth, fitted["efficiency"], overlap=hides)
+    worker = cluster.Worker(CHIP_RATE * ASSUMED_SHARE)
+    seconds = {
+        name: cluster.step_cost(
+            PRESETS[name].config, cluster.PAPER_BATCH, cluster.PAPER_LENGTH, workers, worker, link
+        ).seconds
+        for name in cluster.PAPER_SPEEDUPS
+    }
+    return {name: seconds["bert-large"] / value for name, value in seconds.items()}
+
+
+def needed_link(workers: int, fitted: dict[str, Any], overlap: float | None = None) -> float:
+    """The bandwidth at which ALBERT-large trains 1.7 times as fast as BERT-large."""
+    low, high = 1e8, 1e15
+    for _ in range(100):
+        middle = (low * high) ** 0.5
+        if speedups(workers, middle, fitted, overlap)["albert-large"] > cluster.PAPER_SPEEDUPS["albert-large"]:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+# --- the report -----------------------------------------------------------------------------------------------------
+
+
+def render(points: dict[str, Any], fitted: dict[str, Any], observed: list[dict[str, Any]]) -> str:
+    sections = [*render_speeds(points), *render_links(points), *render_fit(fitted, observed), *render_paper(fitted)]
+    return "\n".join(sections)
+
+
+def render_speeds(points: dict[str, Any]) -> list[str]:
+    lines = [
+        "## One process",
+        "",
+        "A whole step of litebert's training loop (loss, gradient, clipping, LAMB) on both cores, length 128. BERT's",
+        "preset has dropout, so that the plain modules run; without it BERT takes the lean step, as ALBERT does.",
+        "",
+        "| preset | batch | seconds a step | tokens/s | × bert (spread) |",
+        "|-|-|-|-|-|",
+    ]
+    for part, (size, batch, _) in SPEEDS.items():
+        if part not in points:
+            continue
+        seconds = points[part]["seconds"]
+        for name, times in seconds.items():
+            ratio = median_ratio(seconds[f"bert-{size}"], times)
+            middle = statistics.median(times)
+            lines.append(
+                f"| {name} | {batch} | {middle:.2f} | {batch * 128 / middle:,.0f} "
+                f"| {ratio['ratio']:.2f} ({ratio['low']:.2f}–{ratio['high']:.2f}) |"
+            )
+    return lines
+
+
+def render_links(points: dict[str, Any]) -> list[str]:
+    lines = [
+        "",
+        "## Two processes and a link",
+        "",
+        "Medians of the rounds. `apart`: the same step, without exchanging gradients. `BERT / ALBERT`: how many times",
+        "as long BERT of the same shape takes (spread of the rounds). Link: the limit that `tc` sets, each way.",
+        "",
+        "| shape | link | ALBERT lean | BERT lean | BERT / ALBERT | ALBERT plain | BERT plain | BERT / ALBERT |",
+        "|-|-|-|-|-|-|-|-|",
+    ]
+    for shape, (config, batch, length) in SHAPES.items():
+        seconds = points[shape]["seconds"]
+        megabytes = [4e-6 * points[shape]["parameters"][f"{family} lean"] for family in ("albert", "bert")]
+        about = f"{shape}, H {config.hidden_size}, L {config.num_layers}, {batch} × {length} each; "
+        about += f"{megabytes[0]:.0f} and {megabytes[1]:.0f} MB of gradients"
+        for link in ("apart", *LINKS[shape].split()):
+            cells = [about, link if link == "apart" else link + "bit/s"]
+            for step in ("lean", "plain"):
+                albert, bert = (seconds[f"{family} {step} {link}"] for family in ("albert", "bert"))
+                rounds = min(len(albert), len(bert))
+                ratio = median_ratio(bert[:rounds], albert[:rounds])
+                cells += [f"{statistics.median(albert):.2f} s", f"{statistics.median(bert):.2f} s"]
+                cells += [f"{ratio['ratio']:.2f} ({ratio['low']:.2f}–{ratio['high']:.2f})"]
+            lines.append("| " + " | ".join(cells) + " |")
+            about = ""
+    lines += ["", "A bare all-reduce of 25 MiB in the same rounds, as a share of the limit, and one of 4 bytes:", ""]
+    lines += ["| shape | link | 25 MiB | of the limit | 4 bytes |", "|-|-|-|-|-|"]
+    for shape in SHAPES:
+        for link in LINKS[shape].split():
+            seconds = statistics.median(points[shape]["all-reduce"][link])
+            message = statistics.median(points[shape]["message"][link])
+            share = BUCKET * 8 / seconds / parse_bits(link)
+            lines.append(f"| {shape} | {link}bit/s | {seconds:.3f} s | {share:.0%} | {1000 * message:.2f} ms |")
+    return lines
+
+
+def render_fit(fitted: dict[str, Any], observed: list[dict[str, Any]]) -> list[str]:
+    rates = ", ".join(f"{rate / 1e9:.1f} GFLOP/s {step}" for step, rate in fitted["rates"].items())
+    lines = [
+        "",
+        "## The cost model",
+        "",
+        "`litebert/planning/cluster.py`. Fitted on the shapes mini and medium at 10G, 1G and 100M; held out: 300M, and",
+        "the whole shape base. `computing known` takes the time of the same step apart and predicts what the link",
+        "adds; `by arithmetic` predicts all of it from operations, parameters and bytes.",
+        "",
+        f"A worker of one core: {rates}, {fitted['update'] * 1e9:.2f} ns a parameter for the update, "
+        f"{fitted['fixed'] * 1000:.0f} ms a step. The link: {fitted['efficiency']:.1%} of its limit, "
+        f"{fitted['copying'] * 1e9:.2f} ns a byte for copies, "
+        f"{fitted['latency'] * 1e6:.0f} µs a hop (from the 4 bytes), "
+        f"{fitted['overlap']:.0%} of what could be hidden is hidden.",
+        "",
+        "| error | points | mean | largest |",
+        "|-|-|-|-|",
+    ]
+    for label, name in (("computing known", "predicted"), ("by arithmetic", "by_arithmetic")):
+        for held_out in (False, True):
+            found = summarise(observed, name, held_out)
+            title = f"{label}, {'held out' if held_out else 'fitted'}"
+            lines.append(f"| {title} | {found['points']} | {found['mean']:.1%} | {found['largest']:.1%} |")
+    lines += ["", "Points held out:", ""]
+    lines += ["| shape | link | model | measured | computing known | by arithmetic |", "|-|-|-|-|-|-|"]
+    for it in observed:
+        if it["held_out"]:
+            known, arithmetic = (
+                f"{it[key]:.2f} s ({it[key] / it['seconds'] - 1:+.0%})" for key in ("predicted", "by_arithmetic")
+            )
+            lines.append(
+                f"| {it['shape']} | {it['link']}bit/s | {it['kind']} | {it['seconds']:.2f} s | {known} | {arithmetic} |"
+            )
+    return lines
+
+
+def render_paper(fitted: dict[str, Any]) -> list[str]:
+    lines = [
+        "",
+        "## The paper's runs",
+        "",
+        "By the cost model with the fitted efficiency and overlap: "
+        f"batch {cluster.PAPER_BATCH:,} × {cluster.PAPER_LENGTH}, fp32 gradients, "
+        f"and workers that compute {CHIP_RATE * ASSUMED_SHARE / 1e12:.0f} TFLOP/s, which assumes "
+        f"{ASSUMED_SHARE:.0%} of the peak of a TPU v3 chip. Copies, latency, optimiser and input are left out.",
+        "",
+        "ALBERT-large over BERT-large (the paper: 1.7):",
+        "",
+        "| workers | " + " | ".join(FAR_LINKS) + " | link for 1.7 | without overlap |",
+        "|-|" + "-|" * (len(FAR_LINKS) + 2),
+    ]
+    for workers in WORKERS:
+        cells = [f"{speedups(workers, bits, fitted)['albert-large']:.2f}" for bits in FAR_LINKS.values()]
+        needed = [needed_link(workers, fitted, overlap) / 1e9 for overlap in (None, 0.0)]
+        cells += [f"{bits:.0f} Gbit/s" for bits in needed]
+        lines.append(f"| {workers} | " + " | ".join(cells) + " |")
+    lines += ["", "All of Table 2's column at the link that gives 1.7, and at a TPU's own:", ""]
+    lines += ["| model | paper | 64 workers, link for 1.7 | 512, link for 1.7 | 64, TPU v3 | 512, TPU v3 |"]
+    lines += ["|-|-|-|-|-|-|"]
+    fitting = [speedups(n, needed_link(n, fitted), fitted) for n in (64, 512)]
+    theirs = [speedups(n, CHIP_LINK, fitted) for n in (64, 512)]
+    for name, known in cluster.PAPER_SPEEDUPS.items():
+        cells = " | ".join(f"{found[name]:.2f}" for found in (*fitting, *theirs))
+        lines.append(f"| {name} | {known:g} | {cells} |")
+    return lines
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--parts", nargs="*", choices=[*SPEEDS, *SHAPES], default=[*SPEEDS, *SHAPES])
-    parser.add_argument("--rounds", type=int, help="of the shapes; 7, 4 and 4 if not given")
+    parser.add_argument("--rounds", type=int, help="of the shapes; 7, 5 and 5 if not given")
     parser.add_argument("--points", type=Path, default=Path("ddp-link-points.json"), help="what was measured so far")
     parser.add_argument("--shape", help=argparse.SUPPRESS)
     parser.add_argument("--worker", help=argparse.SUPPRESS)
@@ -419,6 +601,16 @@ def main() -> None:
         else:
             measure_shape(part, LINKS[part].split(), options.rounds or ROUNDS[part], points, save)
         save()
+    if not all(part in points for part in SHAPES):
+        print("the report needs all shapes: run the others too")
+        return
+    fitted, observed = fit_model(points)
+    table = render(points, fitted, observed)
+    print(table)
+    facts = machine() | {"cores": describe_machine()["cores"], "kernel": platform.release(), "limit": "tc tbf on veth"}
+    facts["command"] = "python benchmarks/ddp_link.py"  # also where parts were run one by one
+    data = {"machine": facts, "fitted": fitted, "observed": observed, "points": points}
+    print(record("ddp-link", "ALBERT and BERT over a limited link", table, data))
 
 
 if __name__ == "__main__":

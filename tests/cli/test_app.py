@@ -70,7 +70,8 @@ def test_plan_for_many_workers() -> None:
     assert rows["albert-large"]["speed_over_bert"] > 1 == rows["bert-large"]["speed_over_bert"]
     assert rows["albert-large"]["tokens_per_second"] == pytest.approx(4096 * 512 / rows["albert-large"]["seconds"])
     shown = run(*call).stdout
-    assert all(words in shown for words in ("64 workers at 25Gbit/s", "4,096 × 512", "albert-xxlarge", "waits for link"))
+    for words in ("64 workers at 25Gbit/s", "4,096 × 512", "albert-xxlarge", "waits for link"):
+        assert words in shown
     one = json.loads(run("plan", "albert-base", *call[1:], "--batch", "128", "--length", "64", "--json").stdout)
     assert [row["name"] for row in one["rows"]] == ["albert-base", "bert-base"]
     assert (one["batch"], one["length"]) == (128, 64)

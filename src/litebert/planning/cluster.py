@@ -274,7 +274,8 @@ def _with_twin(names: Sequence[str]) -> list[tuple[str, ModelConfig]]:
     chosen = [(name, preset_config(name)) for name in names]
     if len(chosen) > 1:
         return chosen
-    (name, config), twin = chosen[0], without_sharing(chosen[0][1])
+    config = chosen[0][1]
+    twin = without_sharing(config)
     if count_pretraining_parameters(twin) == count_pretraining_parameters(config):
         twin = config.updated(family="albert", sharing="all", embedding_size=min(128, config.hidden_size))
     known = (other for other, preset in PRESETS.items() if _same_shape(preset.config, twin))
