@@ -18,6 +18,7 @@ import contextlib
 import json
 import os
 import platform
+import shutil
 import signal
 import statistics
 import subprocess
@@ -149,6 +150,14 @@ class Link:
         self.sides = [f"litebert-{os.getpid()}-{side}" for side in "ab"]
 
     def __enter__(self) -> "Link":
+        try:
+            self._join()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def _join(self) -> None:
         for side in self.sides:
             call("ip", "netns", "add", side)
             call("ip", "-n", side, "link", "set", "lo", "up")
@@ -157,7 +166,6 @@ class Link:
         for side, address in zip(self.sides, ADDRESSES, strict=True):
             call("ip", "-n", side, "address", "add", f"{address}/24", "dev", "cable")
             call("ip", "-n", side, "link", "set", "cable", "up")
-        return self
 
     def __exit__(self, *_: object) -> None:
         for side in self.sides:
@@ -247,6 +255,8 @@ def measure_shape(shape: str, links: list[str], rounds: int, points: dict[str, A
     done = min((len(seconds.get(f"{kind} {link}", [])) for kind in KINDS for link in links), default=0)
     if done >= rounds:
         return
+    if os.geteuid() or not all(map(shutil.which, ("ip", "tc"))):
+        sys.exit("network namespaces need root, and `ip` and `tc` of iproute2")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_stream(folder, shape, SHAPES[shape][0].vocab_size)
