@@ -1,6 +1,8 @@
 """The cost of a step on many workers follows from what is computed, what is sent, and when it is complete."""
 
 import itertools
+import json
+from pathlib import Path
 
 import pytest
 
@@ -8,7 +10,7 @@ from litebert.config import ModelConfig
 from litebert.errors import RequestError
 from litebert.model.cost import count_pretraining_parameters, training_flops
 from litebert.model.sharing import without_sharing
-from litebert.planning import planner
+from litebert.planning import cluster, planner
 from litebert.planning.cluster import (
     BUCKET,
     FIRST_BUCKET,
@@ -125,6 +127,13 @@ def test_the_limits_of_buckets_are_those_of_ddp() -> None:
 
     assert dist._DEFAULT_FIRST_BUCKET_BYTES == FIRST_BUCKET
     assert distributed._DEFAULT_BUCKET_CAP_MB * 2**20 == BUCKET
+
+
+def test_the_constants_are_those_of_the_record() -> None:
+    path = Path(__file__).parents[2] / "benchmarks" / "results" / "2026-11-17-ddp-link.json"
+    fitted = json.loads(path.read_text(encoding="utf-8"))["fitted"]
+    for name in ("efficiency", "overlap", "latency", "copying", "update", "fixed"):
+        assert getattr(cluster, name.upper()) == pytest.approx(fitted[name], rel=0.05), name
 
 
 def test_albert_gains_as_the_link_gets_slower() -> None:

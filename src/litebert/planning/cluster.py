@@ -58,9 +58,9 @@ BACKWARD_SHARE = 2 / 3
 """Of the operations of a step."""
 FIRST_BUCKET, BUCKET = 2**20, 25 * 2**20
 """Bytes of gradients that DDP collects before it sends them."""
-EFFICIENCY, OVERLAP, LATENCY, COPYING = 0.95, 0.5, 0.0002, 1e-9
-"""Of a link, as fitted: `benchmarks/results/2026-11-17-ddp-link.md`."""
-UPDATE, FIXED = 3e-9, 0.02
+EFFICIENCY, OVERLAP, LATENCY, COPYING = 0.91, 1.0, 2.4e-4, 3.4e-10
+"""Of a link between CPUs (gloo over TCP), as fitted: `benchmarks/results/2026-11-17-ddp-link.md`."""
+UPDATE, FIXED = 2.4e-9, 0.033
 """Of a worker with one core, fitted there too."""
 
 
@@ -78,7 +78,7 @@ class Worker:
 
 @dataclass(frozen=True)
 class Link:
-    """What joins the workers. The defaults are those of a perfect one; the constants measured here are `MEASURED`."""
+    """What joins the workers. The defaults are those of a perfect link; what was measured stands above."""
 
     bandwidth: float
     """Bits a second, each way, as it is sold."""
@@ -191,13 +191,13 @@ def bucket_gradients(schedule: Sequence[tuple[float, int]]) -> list[tuple[float,
 def exchange_seconds(size: int, workers: int, link: Link) -> float:
     """Seconds in which a ring adds up `size` bytes of all workers: each sends 2(n-1)/n of them, in 2(n-1) hops.
 
+    What the CPU does for it (`Link.copying`) is not in it.
+
     >>> exchange_seconds(10**9, 4, Link(bandwidth=8e9))
     1.5
     """
-    if workers == 1:
-        return 0.0
     hops = 2 * (workers - 1)
-    return hops * link.latency + hops / workers * size * 8 / (link.bandwidth * link.efficiency) + size * link.copying
+    return hops * link.latency + hops / workers * size * 8 / (link.bandwidth * link.efficiency)
 
 
 def step_cost(
@@ -215,13 +215,15 @@ def step_cost(
         total += seconds
         free_at = max(free_at, ready * backward) + seconds
     could_hide = total - max(0.0, free_at - backward) if workers > 1 else 0.0
+    # Copies are the CPU's work, as the backward pass is: they cannot hide behind it.
+    copying = gradient_bytes(config) * link.copying if workers > 1 else 0.0
     return StepCost(
         workers=workers,
         tokens=tokens,
         compute=compute,
         update=parameters * worker.update,
         fixed=worker.fixed,
-        communication=total,
+        communication=total + copying,
         hidden=link.overlap * could_hide,
     )
 
