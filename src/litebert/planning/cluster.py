@@ -104,7 +104,7 @@ class StepCost:
     communication: float
     """All of the exchange, hidden or not."""
     hidden: float
-    """The part of it behind which the backward pass goes on."""
+    """The part of it that passes while the backward pass goes on."""
 
     @property
     def exposed(self) -> float:
