@@ -13,13 +13,16 @@ __all__ = [
     "format_duration",
     "format_share",
     "is_finite",
+    "parse_bandwidth",
     "parse_corpus",
     "parse_count",
     "parse_duration",
+    "parse_rate",
 ]
 
 BYTES_PER_TOKEN = 4
 _COUNTS = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "g": 10**9, "t": 10**12}
+_STEPS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "p": 10**15}
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -58,6 +61,33 @@ def parse_duration(text: str) -> float:
     if "".join(number + unit for number, unit in parts) != compact or not 0 < seconds <= 10**9:
         raise RequestError(f"{text!r} is no duration; write it like 45s, 30m, 3h or 2d")
     return seconds
+
+
+def parse_bandwidth(text: str) -> float:
+    """Read the speed of a link in bits a second, from bits (25Gbit, 25Gbps, 25Gb/s) or bytes (3GB/s).
+
+    >>> parse_bandwidth("25Gbit"), parse_bandwidth("3GB/s")
+    (25000000000.0, 24000000000.0)
+    """
+    match = re.fullmatch(r"(\d{1,30}(?:\.\d{1,30})?)([kKMGT]?)(bit(?:/s)?|bps|b/s|B/s)", text.replace(" ", ""))
+    bits = float(match[1]) * _STEPS[match[2].lower()] * (8 if match[3] == "B/s" else 1) if match else 0.0
+    if not 0 < bits <= 1e18:
+        raise RequestError(f"{text!r} is no speed of a link; write it like 300Mbit, 25Gbit or 3GB/s")
+    return bits
+
+
+def parse_rate(text: str) -> float:
+    """Read floating-point operations a second.
+
+    >>> parse_rate("50T"), parse_rate("1.5 PFLOP/s")
+    (50000000000000.0, 1500000000000000.0)
+    """
+    compact = text.lower().replace(" ", "")
+    match = re.fullmatch(r"(\d{1,30}(?:\.\d{1,30})?)([kmgtp]?)(?:flops?(?:/s)?)?", compact)
+    rate = float(match[1]) * _STEPS[match[2]] if match else 0.0
+    if not 0 < rate <= 1e21:
+        raise RequestError(f"{text!r} is no number of operations a second; write it like 300G, 50T or 50TFLOP/s")
+    return rate
 
 
 def format_count(number: float) -> str:

@@ -61,6 +61,22 @@ def test_plan_measures_this_machine() -> None:
     assert plan["seconds"] == pytest.approx(1000 / plan["tokens_per_second"])
 
 
+def test_plan_for_many_workers() -> None:
+    call = ("plan", "--workers", "64", "--link", "25Gbit", "--rate", "50T")
+    plan = json.loads(run(*call, "--json").stdout)
+    assert (plan["workers"], plan["link_bits"], plan["rate"], plan["measured"]) == (64, 25e9, 5e13, False)
+    rows = {row["name"]: row for row in plan["rows"]}
+    assert rows["albert-large"]["gradient_bytes"] == 4 * rows["albert-large"]["parameters"] == 4 * 17_847_474
+    assert rows["albert-large"]["speed_over_bert"] > 1 == rows["bert-large"]["speed_over_bert"]
+    assert rows["albert-large"]["tokens_per_second"] == pytest.approx(4096 * 512 / rows["albert-large"]["seconds"])
+    shown = run(*call).stdout
+    for words in ("64 workers at 25Gbit/s", "4,096 × 512", "albert-xxlarge", "waits for link"):
+        assert words in shown
+    one = json.loads(run("plan", "albert-base", *call[1:], "--batch", "128", "--length", "64", "--json").stdout)
+    assert [row["name"] for row in one["rows"]] == ["albert-base", "bert-base"]
+    assert (one["batch"], one["length"]) == (128, 64)
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
@@ -75,6 +91,15 @@ def test_plan_measures_this_machine() -> None:
         (["plan", "albert-mini", "--budget", "1h", "--corpus", "1M"], 2, "leave them out"),
         (["plan", "albert-base", "--tokens", "9" * 400], 1, "write it like"),
         (["plan", "albert-base", "--batch", "0"], 2, "batch"),
+        (["plan", "--workers", "64", "--link", "25"], 1, "write it like 300Mbit"),
+        (["plan", "--workers", "0", "--link", "25Gbit"], 1, "at least 1 worker"),
+        (["plan", "--workers", "7", "--link", "25Gbit"], 1, "cannot be divided among 7 workers"),
+        (["plan", "--workers", "8", "--link", "25Gbit", "--rate", "fast"], 1, "write it like 300G"),
+        (["plan", "albert-huge", "--workers", "8", "--link", "25Gbit"], 1, "no preset 'albert-huge'"),
+        (["plan", "--workers", "8"], 2, "belong together"),
+        (["plan", "--rate", "50T"], 2, "belong together"),
+        (["plan", "--workers", "8", "--link", "25Gbit", "--no-measure"], 2, "needs --rate"),
+        (["plan", "--workers", "8", "--link", "25Gbit", "--tokens", "1M"], 2, "leave out --tokens"),
         (["fly"], 2, "No such command"),
     ],
 )

@@ -7,7 +7,7 @@ blocks each layer uses. Every sharing strategy of the paper is one line below; n
 from litebert.config import ModelConfig
 from litebert.errors import RequestError
 
-__all__ = ["LayerPlan", "block_counts", "layer_plan", "max_depth"]
+__all__ = ["LayerPlan", "block_counts", "layer_plan", "max_depth", "without_sharing"]
 
 LayerPlan = list[tuple[int, int]]
 """For each layer that runs: (index of the attention block, index of the feed-forward block)."""
@@ -62,3 +62,21 @@ def block_counts(config: ModelConfig) -> tuple[int, int]:
     """
     plan = layer_plan(config)
     return 1 + max(attention for attention, _ in plan), 1 + max(ffn for _, ffn in plan)
+
+
+def without_sharing(config: ModelConfig) -> ModelConfig:
+    """BERT of the same shape: its own weights in every layer that runs, and word vectors as wide as the layers.
+
+    >>> bert = without_sharing(ModelConfig())
+    >>> bert.embedding_size, block_counts(bert)
+    (768, (12, 12))
+    """
+    return config.updated(
+        family="bert",
+        embedding_size=config.hidden_size,
+        sharing="none",
+        num_groups=1,
+        num_inner_layers=1,
+        num_layers=len(layer_plan(config)),
+        project_square_embeddings=False,
+    )

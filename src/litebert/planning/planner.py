@@ -1,11 +1,12 @@
 """What a run will take, before it runs: memory by arithmetic, speed by a few real steps on this machine.
 
 `make_plan` and `measure_plan` are about a preset at one shape, `recommend` chooses a preset for a time, and `plan_run`
-goes through the stages of a run that is configured.
+goes through the stages of a run that is configured. `plan_cluster` is about many workers (`cluster.py`).
 """
 
 import statistics
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from litebert.model.cost import (
     training_flops,
     training_memory,
 )
+from litebert.planning import cluster
 from litebert.presets import preset_config
 from litebert.runtime import available_memory
 
@@ -31,6 +33,7 @@ __all__ = [
     "make_plan",
     "measure_plan",
     "measure_speed",
+    "plan_cluster",
     "plan_run",
     "preset_config",
     "recommend",
@@ -97,9 +100,7 @@ class Recommendation:
 
 def make_plan(preset: str, batch: int, length: int, recompute: bool = False) -> Plan:
     """Say what pretraining `preset` at this shape takes, by arithmetic alone."""
-    config = preset_config(preset)
-    if length > config.max_positions:
-        raise RequestError(f"{preset} reads at most {config.max_positions} tokens, so length {length} cannot work")
+    config = _config_for(preset, length)
     plain, recomputing = (training_memory(config, batch, length, choice) for choice in (False, True))
     return Plan(
         preset=preset,
@@ -113,6 +114,47 @@ def make_plan(preset: str, batch: int, length: int, recompute: bool = False) -> 
         memory_recomputing=recomputing,
         tokens_per_second=None,
     )
+
+
+def _config_for(preset: str, length: int) -> ModelConfig:
+    config = preset_config(preset)
+    if length > config.max_positions:
+        raise RequestError(f"{preset} reads at most {config.max_positions} tokens, so length {length} cannot work")
+    return config
+
+
+def plan_cluster(
+    preset: str | None,
+    batch: int,
+    length: int,
+    workers: int,
+    link_bits: float,
+    rate: float | None = None,
+    before_measuring: Callable[[], None] = lambda: None,
+) -> dict[str, Any]:
+    """What a step takes on many workers: of a preset and its twin of the other family, or of the paper's models.
+
+    `rate` is what one worker computes. Without it a worker is this machine, and updates, copies and latency cost what
+    they do between two CPUs. With it a worker is an accelerator to which they are nothing.
+    """
+    names = list(cluster.PAPER_SPEEDUPS) if preset is None else [preset]
+    config = [_config_for(name, length) for name in names][-1 if preset else names.index("albert-base")]
+    cluster.check_shares(batch, workers)
+    measured = rate is None
+    if rate is None:
+        before_measuring()
+        rows = max(1, min(batch // workers, 2048 // length))
+        speed = measure_speed(config, rows, length)
+        if speed is None:
+            raise RequestError("there is not enough free memory to measure this here: say what a worker does by --rate")
+        rate = speed * training_flops(config, length)
+    worker, link = cluster.Worker(rate), cluster.Link(link_bits, cluster.EFFICIENCY, overlap=cluster.OVERLAP)
+    if measured:
+        worker = replace(worker, update=cluster.UPDATE, fixed=cluster.FIXED)
+        link = replace(link, latency=cluster.LATENCY, copying=cluster.COPYING)
+    rows_of_table = cluster.compare_presets(names, batch, length, workers, worker, link, lean=measured)
+    about = {"workers": workers, "link_bits": link_bits, "rate": rate, "measured": measured}
+    return about | {"batch": batch, "length": length, "rows": rows_of_table}
 
 
 def measure_plan(plan: Plan) -> Plan:

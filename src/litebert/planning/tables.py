@@ -17,7 +17,7 @@ from litebert.presets import PRESETS
 from litebert.quantities import format_bytes, format_count, format_duration
 from litebert.runtime import available_memory
 
-__all__ = ["family", "print_family", "print_plan", "print_recommendation", "print_run_plan"]
+__all__ = ["family", "print_cluster", "print_family", "print_plan", "print_recommendation", "print_run_plan"]
 
 
 def family() -> list[dict[str, Any]]:
@@ -61,13 +61,22 @@ _COLUMNS: dict[str, Callable[[dict[str, Any]], str]] = {
 
 def print_family(rows: list[dict[str, Any]]) -> None:
     """Print the family as a table, as many columns as fit."""
-    for count in range(len(_COLUMNS), 1, -1):
-        table = Table(caption="FLOPs: forward, per token of a sequence of 128. File: the pretraining model in fp32.")
-        columns = dict(list(_COLUMNS.items())[:count])
-        for title in columns:
+    _print_rows(
+        rows, _COLUMNS, caption="FLOPs: forward, per token of a sequence of 128. File: the pretraining model in fp32."
+    )
+
+
+def _print_rows(
+    rows: list[dict[str, Any]], columns: dict[str, Callable[[dict[str, Any]], str]], **options: str
+) -> None:
+    """Print rows as a table; a narrow terminal drops columns from the end."""
+    for count in range(len(columns), 1, -1):
+        table = Table(title=options.get("title"), caption=options.get("caption"))
+        shown = dict(list(columns.items())[:count])
+        for title in shown:
             table.add_column(title, justify="left" if title == "preset" else "right", no_wrap=True)
         for row in rows:
-            table.add_row(*(cell(row) for cell in columns.values()))
+            table.add_row(*(cell(row) for cell in shown.values()))
         console = Console()
         width = Console(width=1000).measure(table).maximum
         if not console.is_terminal:
@@ -104,6 +113,30 @@ def print_plan(plan: Plan, tokens: int | None) -> None:
         seconds = plan.seconds(count)
         assert seconds is not None
         console.print(f"time         {format_duration(seconds)} for {format_count(count)} tokens")
+
+
+def print_cluster(plan: dict[str, Any]) -> None:
+    """Print what a step takes on many workers, one row a preset, as many columns as fit."""
+    has_paper = any(row["paper_speedup"] is not None for row in plan["rows"])
+    columns: dict[str, Callable[[dict[str, Any]], str]] = {
+        "preset": lambda row: row["name"],
+        "step": lambda row: f"{row['seconds']:.3g} s" if row["seconds"] < 100 else f"{row['seconds']:,.0f} s",
+        "× bert-large" if has_paper else "× BERT": lambda row: f"{row['speed_over_bert']:.2f}",
+        **({"paper": lambda row: f"{row['paper_speedup']:g}"} if has_paper else {}),
+        "waits for link": lambda row: f"{row['communication_share']:.0%}",
+        "× one worker": lambda row: f"{row['speedup']:.3g}",
+        "efficiency": lambda row: f"{row['efficiency']:.0%}",
+        "tokens/s": lambda row: f"{row['tokens_per_second']:,.0f}",
+        "gradients": lambda row: format_bytes(row["gradient_bytes"]),
+    }
+    link, rate = (format_count(plan[name]).replace("B", "G") for name in ("link_bits", "rate"))
+    title = f"{plan['workers']:,} workers at {link}bit/s, {plan['batch']:,} × {plan['length']} tokens a step"
+    _print_rows(plan["rows"], columns, title=title)
+    console = Console()
+    how = "measured here" if plan["measured"] else "as given"
+    console.print(f"a worker     {rate}FLOP/s, {how}", highlight=False)
+    left_out = "input, memory" if plan["measured"] else "latency, the optimiser, input, memory"
+    console.print(f"left out     {left_out}", highlight=False)
 
 
 def print_recommendation(advice: Recommendation) -> None:
