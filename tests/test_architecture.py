@@ -59,7 +59,7 @@ HEAVY: dict[str, tuple[str, ...]] = {
     "matplotlib": ("lab/", "reports/"),
     "jinja2": ("reports/",),
     "sklearn": ("tasks/", "baselines/"),
-    "scipy": ("tasks/", "baselines/", "pretraining/counts.py"),
+    "scipy": ("tasks/", "baselines/", "pretraining/counts.py", "lab/findings.py"),
     "ijson": ("text/",),
     **dict.fromkeys(("fastapi", "starlette", "uvicorn", "orjson", "prometheus_client"), ("serve/",)),
     "transformers": ("nowhere",),
