@@ -40,6 +40,8 @@ class Cell(_Record):
     """The cell whose final weights this one begins with."""
     steps: Annotated[float, Field(gt=0, le=100)] = 1.0
     """Steps, in those of the scale."""
+    batch: Annotated[float, Field(gt=0, le=1024)] = 1.0
+    """Rows of a step, in those of the scale."""
     equal_time: str | None = None
     """Run for the steps that take as long as those of this cell."""
     more_text: bool = False

@@ -200,7 +200,10 @@ class _Planner:
         settings = experiment.settings_of(cell)
         if isinstance(settings.get("model"), dict):
             shape = apply_settings(shape, settings["model"])
-        config = apply_settings(self.scale.run(shape), settings)
+        base = self.scale.run(shape)
+        rows = max(1, round(base.train.batch_size * cell.batch))
+        base = base.model_copy(update={"train": base.train.model_copy(update={"batch_size": rows})})
+        config = apply_settings(base, settings)
         if config.train.steps is None:
             raise RequestError(f"{cell.name}: cells run for a number of steps, not for a time")
         return config
