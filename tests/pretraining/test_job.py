@@ -17,8 +17,10 @@ from litebert.errors import FolderError, LitebertError, RequestError
 from litebert.folders import lock_folder
 from litebert.model.model import Model
 from litebert.pretraining.config import PretrainConfig
-from litebert.pretraining.job import Pretraining, count_frequencies
+from litebert.pretraining.job import Pretraining, count_frequencies, pretrain
+from litebert.text.tokenizer import Tokenizer
 from litebert.training.config import Stage
+from litebert.training.distributed import World
 from litebert.training.job import ProgressEvent
 from litebert.training.run_folder import RunFolder
 from litebert.training.state import CheckpointStore
@@ -110,7 +112,7 @@ def test_a_run_may_begin_from_trained_weights(small_corpus: Corpus, finished: Pa
     first = Model.from_pretrained(CheckpointStore(tmp_path / "run" / "checkpoints", 1).all()[0].model).state_dict()
     for name, tensor in Model.from_pretrained(finished / "model").state_dict().items():
         assert torch.equal(first[name], tensor)
-    other = tiny_run({"num_layers": 2}, steps=1).model_copy(update={"begin_from": str(finished / "model")})
+    other = tiny_run({"hidden_size": 48}, steps=1).model_copy(update={"begin_from": str(finished / "model")})
     with pytest.raises(RequestError, match="another shape than the run's model"):
         pretrain_here(small_corpus, tmp_path / "other", other)
 
@@ -395,3 +397,41 @@ def test_a_stage_is_evaluated_at_its_depth_too(small_corpus: Corpus, tmp_path: P
     assert added == [names, names, set(), set()]
     assert found[0]["stage_mlm_loss"] != found[0]["mlm_loss"]
     assert not {name for name in result.metrics if name.startswith("stage_")}
+
+
+def test_a_run_may_begin_from_fewer_layers_and_with_other_dropout(small_corpus: Corpus, tmp_path: Path) -> None:
+    pretrain(small_corpus, tmp_path / "shallow", tiny_run({"num_layers": 2}, steps=2), guessers=False)
+    begun = str(tmp_path / "shallow" / "model")
+    deeper = tiny_run({"num_layers": 6, "hidden_dropout": 0.1}, steps=1).model_copy(update={"begin_from": begun})
+    job = Pretraining(small_corpus, deeper)
+    job.setup(World(), deeper, True, lambda message: None)
+    assert job.model.config.num_layers == 6
+    assert job.model.config.hidden_dropout == 0.1
+    stored = Model.from_pretrained(begun, "pretraining").state_dict()
+    assert all(torch.equal(stored[name], tensor) for name, tensor in job.model.state_dict().items())
+
+
+def test_a_run_cannot_begin_from_another_width_or_from_fewer_layers_of_their_own(
+    small_corpus: Corpus, tmp_path: Path
+) -> None:
+    apart = {"num_layers": 2, "sharing": "none"}
+    pretrain(small_corpus, tmp_path / "shallow", tiny_run(apart, steps=1), guessers=False)
+    begun = str(tmp_path / "shallow" / "model")
+    for changes in ({**apart, "num_layers": 3}, {**apart, "hidden_size": 48}):
+        with pytest.raises(RequestError, match="has another shape"):
+            pretrain(small_corpus, tmp_path / "run", tiny_run(changes).model_copy(update={"begin_from": begun}))
+
+
+def test_a_run_is_evaluated_on_the_held_out_text_that_is_named(
+    small_corpus: Corpus, small_tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    from tests.corpus.conftest import make_documents, prepare_documents
+
+    other = prepare_documents(tmp_path / "other", make_documents(300, seed=5), small_tokenizer, held_out=0.2)
+    config = tiny_run(steps=2)
+    own, named = (
+        pretrain(other, tmp_path / name, config, held_out=text, guessers=False)
+        for name, text in (("own", None), ("named", small_corpus))
+    )
+    assert own.metrics["mlm_loss"] != named.metrics["mlm_loss"]
+    assert own.baselines == named.baselines == {}

@@ -10,6 +10,8 @@ come one after the other, with all cells for each, so that noise of the machine 
 
 import hashlib
 import json
+import os
+import statistics
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from dataclasses import dataclass, field, replace
@@ -21,7 +23,7 @@ from litebert.folders import MANIFEST, hash_file, lock_folder, read_json, write_
 from litebert.lab.cell import CellRun, CellStatus, is_measured, run_cell
 from litebert.lab.experiment import Cell, Experiment
 from litebert.lab.scales import Scale, find_scale
-from litebert.lab.workers import WorkerLost, open_workers
+from litebert.lab.workers import open_workers
 from litebert.model.cost import count_encoder_parameters, training_flops, training_memory
 from litebert.pretraining.config import PretrainConfig
 from litebert.training.monitoring import watching_signals
@@ -292,8 +294,6 @@ def _shape_key(config: PretrainConfig) -> str:
 
 def _measure_pace(shapes: dict[str, PretrainConfig], threads: int) -> dict[str, float]:
     """Seconds of a step of each shape: the median of some rounds over all of them, so that noise meets all alike."""
-    import statistics
-
     import torch
 
     from litebert.planning.planner import measure_speed
@@ -370,8 +370,6 @@ def run_grid(grid: Grid, on_event: Callable[[GridEvent], None] = lambda event: N
         )
         return _Run(grid, on_event).go()
     finally:
-        import os
-
         os.close(lock)
 
 
@@ -455,10 +453,11 @@ class _Run:
     def _settle(self, task: _Task, future: Future[CellStatus]) -> None:
         try:
             status = future.result()
-        except WorkerLost:
-            status = CellStatus(task.run.folder, "failed", "its process was killed; is there enough memory?")
         except CancelledError:
             status = CellStatus(task.run.folder, "interrupted")
+        except Exception as error:  # of whoever ran it, here or on a cluster: `run_cell` itself raises none
+            reason = f"its process was lost ({type(error).__name__}); is there enough memory?"
+            status = CellStatus(task.run.folder, "failed", reason)
         label = f"{task.cell.name}, seed {task.run.seed}"
         if status.status == "done":
             self.done.add(task.run.folder)

@@ -12,14 +12,11 @@ from typing import Any, Protocol, TypeVar
 
 from litebert.errors import RequestError
 
-__all__ = ["WorkerLost", "Workers", "open_workers"]
+__all__ = ["Workers", "open_workers"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 _THREAD_SETTINGS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-
-WorkerLost = BrokenProcessPool
-"""What a future raises whose process was killed."""
 
 
 class Workers(Protocol):
