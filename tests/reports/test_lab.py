@@ -3,14 +3,13 @@
 from pathlib import Path
 
 from litebert.reports.lab import LabPage, PlotView, write_index, write_lab_page
+from litebert.tasks.sections import Table
 
 PAGE = LabPage(
-    "mine",
     "Mine <script>",
     "About & more",
     "Scale nano.",
-    ["", "loss"],
-    [["<b>cell</b>", "1.0"]],
+    Table(["", "loss"], [["<b>cell</b>", "1.0"]]),
     [("a is better", "holds", "holds: 0.1"), ("b is better", "open", "open")],
     [
         PlotView("spread", "Loss", "number", {"a": [0.1, 0.2], "b": [float("nan")]}, {}),

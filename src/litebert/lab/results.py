@@ -13,13 +13,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from litebert.folders import PARTIAL, write_json
+from litebert.folders import PARTIAL, read_json, write_json
 from litebert.lab.cell import read_result
 from litebert.lab.experiment import Column, Experiment
 from litebert.lab.findings import Verdict, judge, judge_exact
 from litebert.lab.grid import Grid, describe_cell
 from litebert.quantities import format_count
 from litebert.reports.lab import LabPage, PlotView, write_index, write_lab_page
+from litebert.tasks import sections
 
 __all__ = ["Row", "Table", "collect", "format_cell", "render_markdown", "write_outputs"]
 
@@ -281,13 +282,11 @@ def _view(table: Table) -> LabPage:
         if table.experiment.trains
         else ""
     )
-    return LabPage(table.name, table.experiment.title, about, setting, head, rows, verdicts, plots)
+    return LabPage(table.experiment.title, about, setting, sections.Table(head, rows), verdicts, plots)
 
 
 def _list_pages(folder: Path) -> list[tuple[str, str, dict[str, int]]]:
     """Name, title and outcomes of every experiment in a folder."""
-    from litebert.folders import read_json
-
     found = []
     for path in sorted(folder.glob(f"*/{RESULTS}")):
         content = read_json(path)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from litebert.reports.page import importing_charts, render, write_page
+from litebert.tasks.sections import Table
 
 __all__ = ["LabPage", "PlotView", "write_index", "write_lab_page"]
 
@@ -26,12 +27,10 @@ class PlotView:
 class LabPage:
     """What a page says."""
 
-    name: str
     title: str
     about: str
     setting: str
-    head: Sequence[str]
-    rows: Sequence[Sequence[str]]
+    table: Table
     verdicts: Sequence[tuple[str, str, str]]
     """A claim, its outcome, and the outcome in a sentence."""
     plots: Sequence[PlotView]
