@@ -82,6 +82,7 @@ __all__ = [
     "evaluate",
     "finetune",
     "open_fuel",
+    "plan_experiments",
     "prepare",
     "pretrain",
     "read_data",
@@ -360,10 +361,13 @@ def plan_experiments(
     threads: int = 1,
     scheduler: str | None = None,
     out: PathLike = "lab",
-    pace: bool = False,
+    dry_run: bool = False,
     on_message: OnMessage = _ignore,
 ) -> Grid:
-    """Work out the cells of experiments, and prepare what they read; `run_experiments` says what the arguments are."""
+    """Work out the cells of experiments, and prepare what they read; `run_experiments` says what the arguments are.
+
+    A `dry_run` prepares nothing, and measures how long a step of each cell takes.
+    """
     folder = Path(out)
     opened = dict(open_experiment(name) for name in ([experiments] if isinstance(experiments, str) else experiments))
     if budget is not None and steps is not None:
@@ -374,10 +378,12 @@ def plan_experiments(
     fuel = folder / "corpus" if corpus is None else Path(corpus)
     needs_text = any(one.trains for one in opened.values())
     needs_tasks = any(one.trains and "tasks" in one.measures for one in opened.values())
-    if needs_text and corpus is None:
+    will_have = find_scale(scale).vocab_size if dry_run and corpus is None else None
+    if needs_text and corpus is None and not dry_run:
         _prepare_experiments(text, column, folder, find_scale(scale).vocab_size, on_message)
     if tasks is None:
-        tasks = [_write_example_task(folder)] if needs_tasks and corpus is None and _is_builtin(text) else []
+        has_example = needs_tasks and corpus is None and _is_builtin(text) and not dry_run
+        tasks = [_write_example_task(folder)] if has_example else []
     for entry in tasks:
         read_task(entry)  # what is wrong is said before anything runs
     options = GridOptions(
@@ -392,7 +398,7 @@ def plan_experiments(
         threads=threads,
         scheduler=scheduler,
     )
-    return plan_grid(opened, folder, options, pace, on_message)
+    return plan_grid(opened, folder, options, dry_run, will_have, on_message)
 
 
 def run_experiments(

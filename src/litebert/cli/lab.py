@@ -103,7 +103,7 @@ def run(
             typer.echo(f"litebert: {message}", err=True)
 
     if dry_run:
-        _print_plan(api.plan_experiments(names, **options, pace=True, on_message=say), as_json)
+        _print_plan(api.plan_experiments(names, **options, dry_run=True, on_message=say), as_json)
         return
     with showing_progress("lab", 1000, as_json, fill=False) as show:
 

@@ -63,8 +63,10 @@ def run_cell(run: CellRun) -> CellStatus:
     folder = Path(run.folder)
     try:
         return CellStatus(run.folder, "done") if is_measured(run) else _run(run, folder)
-    except (LitebertError, OSError, RuntimeError, ValueError) as error:
-        return CellStatus(run.folder, "failed", str(error).partition("\n")[0] or type(error).__name__)
+    except Exception as error:  # the other cells shall go on, whatever it is
+        known = isinstance(error, LitebertError | OSError)
+        said = str(error).partition("\n")[0]
+        return CellStatus(run.folder, "failed", said if known and said else f"{type(error).__name__}: {said}")
 
 
 def _run(run: CellRun, folder: Path) -> CellStatus:

@@ -136,11 +136,13 @@ def plan_grid(
     folder: Path,
     options: GridOptions,
     pace: bool = False,
+    vocab_size: int | None = None,
     on_message: Callable[[str], None] = lambda message: None,
 ) -> Grid:
-    """Work out all cells; with `pace`, or where steps depend on it, measure how long a step of each shape takes.
+    """Work out all cells; with `pace`, or where something depends on it, measure how long a step of each shape takes.
 
-    What an earlier call wrote into the folder stands: the scale, the steps, the corpus.
+    What an earlier call wrote into the folder stands: the scale, the steps, the corpus. `vocab_size` is that of a
+    corpus that is not there yet.
     """
     scale = find_scale(options.scale)
     known = _read_known(folder, options)
@@ -148,8 +150,8 @@ def plan_grid(
     measured: dict[str, float] = dict(known.get("pace", {}))
     steps = options.steps or known.get("steps") or scale.steps
     needs_pace = options.budget is not None and "steps" not in known
-    needs_pace = needs_pace or pace or any(cell.equal_time for one in trained.values() for cell in one.all_cells())
-    vocab_size = _read_vocab_size(options.corpus) if trained else scale.vocab_size
+    needs_pace = needs_pace or pace or any(_looks_at_pace(one) for one in trained.values())
+    vocab_size = vocab_size or (_read_vocab_size(options.corpus) if trained else scale.vocab_size)
     plan = _Planner(scale, options, trained, vocab_size)
     if needs_pace:
         shapes = plan.list_shapes()
@@ -164,6 +166,14 @@ def plan_grid(
         if not one.trains:
             keys[name] = {cell.name: "" for cell in one.all_cells()}
     return Grid(folder, options, steps, experiments, cells, keys, measured)
+
+
+def _looks_at_pace(experiment: Experiment) -> bool:
+    """Whether the speed of steps is shown, or decides about their number."""
+    metrics = {column.metric for column in experiment.columns}
+    return bool(metrics & {"tokens_per_second", "seconds_per_step"}) or any(
+        cell.equal_time for cell in experiment.all_cells()
+    )
 
 
 def _read_known(folder: Path, options: GridOptions) -> dict[str, Any]:
