@@ -115,11 +115,10 @@ class UnitDocuments:
             self.findings = Findings(reader.num_bad)
         else:
             reading = _PartReading(unit.source, unit.start, self._options, _bytes_of(unit))
-            try:
-                yield from ((document.text, document.part) for document in reading)
-            except LitebertError:
+            yield from ((document.text, document.part) for document in reading)
+            if reading.error is not None:
                 _read_again(unit.source, unit.start, self._options, _bytes_of(unit))
-                raise
+                raise reading.error
             self.findings = reading.findings
 
 
@@ -168,6 +167,8 @@ class _PartReading:
             first_line=first_line,
         )
         self.documents = SourceDocuments(source, options, self.records)
+        self.error: LitebertError | None = None
+        """What ended the reading."""
         self._damage = ""
 
     def __iter__(self) -> Iterator[Document]:
@@ -175,6 +176,8 @@ class _PartReading:
             yield from self.documents
         except DamagedError as error:
             self._damage = str(error)
+        except LitebertError as error:
+            self.error = error
 
     @property
     def findings(self) -> Findings:
@@ -188,6 +191,8 @@ def _read_again(source: Source, start: int, options: ReadOptions, blocks: Iterat
     reading = _PartReading(source, start, options, blocks, 1 + count_lines(_bytes_before(source, start)))
     for _ in reading:
         pass
+    if reading.error is not None:
+        raise reading.error
     reading.documents.check()
 
 
@@ -296,7 +301,7 @@ class Units:
                 return at - len(kept) + found.end()
             at += len(block)
             kept = (kept + block)[-_KEPT:]
-            if source.kind == "text" and at - start > (_LONGEST_SEARCH + 1) * self._size + BLOCK:
+            if source.kind == "text" and at - start > _LONGEST_SEARCH * self._size:
                 return -1
 
     def _unpack(
@@ -320,7 +325,7 @@ class Units:
                 del pending[: found.end()]
                 start, num_dropped, searched = stop, 0, self._size
             searched = max(searched, len(pending) - _KEPT)
-            if source.kind == "text" and len(pending) > (_LONGEST_SEARCH + 1) * self._size + BLOCK:
+            if source.kind == "text" and len(pending) > _LONGEST_SEARCH * self._size:
                 rest = itertools.chain([bytes(pending)], blocks)
                 yield from self._give_rest(source, start, rest, bytes_before, records)
                 return
@@ -343,11 +348,10 @@ class Units:
         reading = _PartReading(source, start, options, blocks)
 
         def read() -> Iterator[Document]:
-            try:
-                yield from reading
-            except LitebertError:
+            yield from reading
+            if reading.error is not None:
                 _read_again(source, start, options, _bytes_from(source, start))
-                raise
+                raise reading.error
 
         records = unpacked or reading.records
         yield from self._gather(read(), lambda: bytes_before + records.bytes_read)
