@@ -240,7 +240,7 @@ def report(data: dict[str, Any]) -> str:
         f"{data['megabytes']:.0f} MB of JSON lines. Preparations whose bytes differ from the first one's: "
         f"{data['different_bytes']}.",
         "",
-        "| sources | workers | seconds, median | times one worker (spread) | processor seconds, all | of the first process "
+        "| sources | workers | seconds, median | times one worker (spread) | processor seconds | of the first process "
         "| peak memory, MB |",
         "|-|-|-|-|-|-|-|",
     ]
