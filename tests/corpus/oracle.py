@@ -1,4 +1,4 @@
-"""Pairs, masks and preparation, one at a time in plain Python: what the arrays of `litebert.corpus` are compared with."""
+"""Pairs, masks and preparation one at a time, in plain Python: the arrays of `litebert.corpus` are compared with it."""
 
 import random
 from collections import Counter
