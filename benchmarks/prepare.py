@@ -23,6 +23,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,14 @@ def run_command(sources: list[str], tokenizer: Path, workers: int) -> dict[str, 
             "peak_megabytes": peak / MEGABYTE,
             "bytes": fingerprint(Path(folder) / "corpus"),
         }
+
+
+def run_apart(sources: list[str], tokenizer: Path, count: int) -> float:
+    """Seconds for each of so many preparations that run at the same time apart from one another: the machine's limit."""
+    begin = time.perf_counter()
+    with ThreadPoolExecutor(count) as pool:
+        list(pool.map(lambda _: run_command(sources, tokenizer, 1), range(count)))
+    return (time.perf_counter() - begin) / count
 
 
 class Recorder:
@@ -217,17 +226,21 @@ def main() -> None:
         runs: dict[str, dict[int, list[dict[str, Any]]]] = {
             kind: {workers: [] for workers in arguments.workers} for kind in kinds
         }
+        apart: list[float] = []
         for _ in range(arguments.rounds):
             for kind, sources in kinds.items():
                 for workers in arguments.workers:
                     runs[kind][workers].append(run_command(sources, arguments.tokenizer, workers))
                     print(kind, workers, runs[kind][workers][-1], flush=True)
+            apart.append(run_apart([plain], arguments.tokenizer, 2))
+            print("two apart", apart[-1], flush=True)
         data = {
             "machine": machine() | {"cores": len(os.sched_getaffinity(0))},
             "megabytes": Path(plain).stat().st_size / MEGABYTE,
             "different_bytes": len({run["bytes"] for kind in runs.values() for rows in kind.values() for run in rows})
             - 1,
             "runs": runs,
+            "two_apart_seconds_each": apart,
             "sides": measure_sides([sample], arguments.tokenizer, arguments.rounds),
             "digests": measure_digests(arguments.most_digests),
         }
@@ -257,7 +270,13 @@ def report(data: dict[str, Any]) -> str:
                 f"{ratio['high']:.2f}) | {middle['cpu_seconds']:.1f} | {middle['main_cpu_seconds']:.1f} "
                 f"| {max(row['peak_megabytes'] for row in rows):.0f} |"
             )
+    alone = [run["seconds"] for run in data["runs"]["one plain file"][1]]
+    limit = median_ratio(alone, data["two_apart_seconds_each"])
     lines += [
+        "",
+        f"Two preparations of the plain file with one worker each, at the same time, took {limit['ratio']:.2f} "
+        f"({limit['low']:.2f} to {limit['high']:.2f}) times less for each than one alone: what this machine gives two "
+        "processes that need nothing of one another.",
         "",
         f"The two sides alone ({sides['megacharacters']:.0f} M characters, {sides['documents']:,} documents of a plain "
         "file): a worker reads, splits and encodes "

@@ -251,6 +251,18 @@ def _open_tokenizer(files: TokenizerFiles) -> Tokenizer:
 # What is done in one process, in order.
 
 
+def _select(values: NDArray[Any], counts: NDArray[np.uint32], is_wanted: NDArray[np.bool_]) -> NDArray[Any]:
+    """The values of the documents that are wanted, of which each has so many; most are, so whole runs are taken.
+
+    >>> _select(np.arange(6), np.array([1, 2, 3]), np.array([True, False, True]))
+    array([0, 3, 4, 5])
+    """
+    ends = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+    borders = ends[np.flatnonzero(np.diff(is_wanted, prepend=False, append=False))].tolist()
+    runs = [values[begin:end] for begin, end in zip(borders[::2], borders[1::2], strict=True)]
+    return runs[0] if len(runs) == 1 else np.concatenate([values[:0], *runs])
+
+
 class _Run:
     """One preparation, from its first document or from where an earlier one stopped."""
 
@@ -355,8 +367,8 @@ class _Run:
         for split, is_here in ((TRAIN, ~is_held_out[some]), (HELD_OUT, is_held_out[some])):
             is_written = is_kept[some] & is_here & (num_sentences > 0)
             part = EncodedText(
-                tokens[np.repeat(is_written, num_tokens)],
-                lengths[np.repeat(is_written, num_sentences)],
+                _select(tokens, num_tokens, is_written),
+                _select(lengths, num_sentences, is_written),
                 num_sentences[is_written],
             )
             self._writer(split).append(part)

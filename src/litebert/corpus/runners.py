@@ -212,6 +212,8 @@ class _OnProcesses:
                 if not is_good:
                     raise result
                 results[index] = result
+            while waiting and (worker := self._find_idle(function, shared)):  # before the results are dealt with
+                worker.begin(*waiting.popleft())
             while num_given in results:
                 yield results.pop(num_given)
                 num_given += 1
