@@ -82,7 +82,7 @@ def run_command(sources: list[str], tokenizer: Path, workers: int) -> dict[str, 
 
 
 def run_apart(sources: list[str], tokenizer: Path, count: int) -> float:
-    """Seconds for each of so many preparations that run at the same time apart from one another: the machine's limit."""
+    """Seconds for each of some preparations that run at the same time, apart from each other: the machine's limit."""
     begin = time.perf_counter()
     with ThreadPoolExecutor(count) as pool:
         list(pool.map(lambda _: run_command(sources, tokenizer, 1), range(count)))

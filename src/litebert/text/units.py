@@ -25,8 +25,8 @@ _MOST_FILES = 500  # in one unit
 _MOST_DOCUMENTS = 5_000
 _TABLE_UNITS = 4  # a table of up to so many units is read by one worker, a larger one here
 _LONGEST_SEARCH = 4  # a text without a blank line for so many units is read here
-# Where a slice may end. There are other line ends and blank lines; they only make a slice longer.
-_ENDS = {"jsonl": re.compile(rb"\r\n|\n|\r(?!\Z)"), "text": re.compile(rb"\n[ \t\r]*\n")}
+_SLICED = ("jsonl", "text")
+_BLANK_LINE = re.compile(rb"\n[ \t\r]*\n")  # there are others; they only make a slice longer
 _KEPT = 1 << 12  # bytes that are looked at again when an end may lie on the border of two blocks
 
 
@@ -216,6 +216,17 @@ def _bytes_from(source: Source, start: int) -> Iterator[bytes]:
 # --- cutting ------------------------------------------------------------------------------------------------------
 
 
+def _end_in(data: bytes | bytearray, begin: int, kind: str) -> int:
+    """Where a slice may end from there on: behind a line, in text behind a blank one; 0 if nowhere."""
+    if kind == "text":
+        found = _BLANK_LINE.search(data, begin)
+        return found.end() if found else 0
+    end = data.find(b"\n", begin) + 1
+    if not end:  # in old files, lines end with CR alone
+        end = data.find(b"\r", begin, len(data) - 1) + 1
+    return end
+
+
 class Units:
     """The units of a reader's sources, of about `size` bytes or characters each.
 
@@ -245,7 +256,7 @@ class Units:
             if small:
                 yield Files(tuple(small), bytes_read)
                 small, small_bytes = [], 0
-            if source.size is not None and source.kind in _ENDS:
+            if source.size is not None and source.kind in _SLICED:
                 yield from self._slice(source, bytes_read)
             else:
                 yield from self._give(Reader([source], self._reader.options), bytes_read)
@@ -257,7 +268,7 @@ class Units:
         """Whether a file is read as a whole by one worker."""
         if source.size is None or not self._workers_see_files:
             return False
-        return source.size <= (self._size if source.kind in _ENDS else _TABLE_UNITS * self._size)
+        return source.size <= (self._size if source.kind in _SLICED else _TABLE_UNITS * self._size)
 
     def _slice(self, source: Source, bytes_before: int) -> Iterator[Unit]:
         """Cut a file where documents end."""
@@ -296,9 +307,8 @@ class Units:
             block = file.read(BLOCK // 4)
             if not block:
                 return None
-            found = _ENDS[source.kind].search(kept + block)
-            if found:
-                return at - len(kept) + found.end()
+            if end := _end_in(kept + block, 0, source.kind):
+                return at - len(kept) + end
             at += len(block)
             kept = (kept + block)[-_KEPT:]
             if source.kind == "text" and at - start > _LONGEST_SEARCH * self._size:
@@ -319,10 +329,10 @@ class Units:
             if not block:
                 break
             pending += block
-            while len(pending) > searched and (found := _ENDS[source.kind].search(pending, searched)):
-                stop = start + num_dropped + found.end()
-                yield Slice(source, start, stop, bytes_before + records.bytes_read, bytes(pending[: found.end()]))
-                del pending[: found.end()]
+            while len(pending) > searched and (end := _end_in(pending, searched, source.kind)):
+                stop = start + num_dropped + end
+                yield Slice(source, start, stop, bytes_before + records.bytes_read, bytes(pending[:end]))
+                del pending[:end]
                 start, num_dropped, searched = stop, 0, self._size
             searched = max(searched, len(pending) - _KEPT)
             if source.kind == "text" and len(pending) > _LONGEST_SEARCH * self._size:
