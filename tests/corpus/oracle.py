@@ -1,12 +1,23 @@
-"""Pairs and masks, one example at a time, in plain Python: what the arrays of `litebert.corpus` are compared with."""
+"""Pairs, masks and preparation one at a time, in plain Python: the arrays of `litebert.corpus` are compared with it."""
 
 import random
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from litebert.corpus.corpus import HELD_OUT, TRAIN
+from litebert.corpus.duplicates import digest_document
+from litebert.corpus.prepare import PrepareConfig
 from litebert.corpus.randomness import draw, uniform
+from litebert.corpus.shards import EncodedText, ShardWriter, token_type
+from litebert.text.inspection import script_of
+from litebert.text.sentences import split_sentences
+from litebert.text.sources import Document
+from litebert.text.tokenizer import Tokenizer
 
 
 @dataclass
@@ -93,3 +104,65 @@ def cut_run(run: list[int], generator: random.Random) -> tuple[int, int]:
     borders = np.cumsum(run)[:-1]
     cut = int(borders[np.argmin(np.abs(borders - wanted))])
     return cut, sum(run) - cut
+
+
+@dataclass
+class PlainPreparation:
+    """Documents one after the other into shards: what a manifest has to say of them, whoever prepared them."""
+
+    tokenizer: Tokenizer
+    config: PrepareConfig
+    folder: Path
+    shards: dict[str, list[Any]] = field(default_factory=lambda: {TRAIN: [], HELD_OUT: []})
+    counts: Counter[str] = field(default_factory=Counter)
+    scripts: Counter[str] = field(default_factory=Counter)
+
+    def run(self, documents: Iterable[Document]) -> None:
+        """Cut the new documents into chunks; a shard ends after a chunk."""
+        seen: set[int] = set()
+        chunk: list[tuple[str, str]] = []
+        writers: dict[str, ShardWriter] = {}
+        side = TRAIN
+
+        def end_chunk() -> None:
+            for split in (TRAIN, HELD_OUT):
+                if split not in writers:
+                    path = self.folder / f"{split}-{len(self.shards[split]):05d}.shard"
+                    writers[split] = ShardWriter(path, token_type(self.tokenizer.vocab_size))
+                for text in (text for text, there in chunk if there == split):
+                    self._append(writers[split], text)
+            chunk.clear()
+            if writers[TRAIN].num_tokens >= self.config.shard_tokens:
+                end_shards()
+
+        def end_shards() -> None:
+            for split, writer in writers.items():
+                self.shards[split].append(writer.finish().model_dump())
+            writers.clear()
+
+        for document in documents:
+            digest = digest_document(document.text)
+            if document.part == 0:
+                self.counts["documents_read"] += 1
+                side = HELD_OUT if digest < self.config.held_out * 2.0**64 else TRAIN
+            self.counts["characters"] += len(document.text)
+            if self.config.deduplicate and digest in seen:
+                self.counts["duplicates"] += 1
+                continue
+            seen.add(digest)
+            chunk.append((document.text, side))
+            size = sum(len(text) for text, _ in chunk)
+            if size >= min(1_000_000, self.config.shard_tokens) or len(chunk) >= 5_000:
+                end_chunk()
+        end_chunk()
+        end_shards()
+
+    def _append(self, writer: ShardWriter, text: str) -> None:
+        self.scripts.update(script_of(letter) for letter in text[:200] if letter.isalpha())
+        sentences = [self.tokenizer.encode_plain([sentence])[0] for sentence in split_sentences(text)]
+        sentences = [ids for ids in sentences if ids.size]
+        if sentences:
+            tokens = np.concatenate(sentences)
+            self.counts["unknown_tokens"] += int((tokens == self.tokenizer.unknown_id).sum())
+            lengths = np.array([ids.size for ids in sentences], np.uint32)
+            writer.append(EncodedText(tokens, lengths, np.array([len(sentences)], np.uint32)))

@@ -1,5 +1,7 @@
 """Preparation: the same bytes from any workers, after any kill; duplicates, held-out documents, and faults."""
 
+import csv
+import gzip
 import hashlib
 import json
 import os
@@ -13,6 +15,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from litebert.corpus import prepare as preparation
+from litebert.corpus import runners
 from litebert.corpus.corpus import HELD_OUT, TRAIN, Corpus
 from litebert.corpus.duplicates import DigestSet
 from litebert.corpus.prepare import PrepareConfig, prepare
@@ -21,6 +25,7 @@ from litebert.text.sources import Reader, ReadOptions, find_sources
 from litebert.text.tokenizer import Tokenizer
 from tests.conftest import need
 from tests.corpus.conftest import make_documents, prepare_documents, write_documents
+from tests.corpus.oracle import PlainPreparation
 
 SETTINGS = PrepareConfig(shard_tokens=40_000, held_out=0.03)
 
@@ -80,9 +85,137 @@ def test_the_same_bytes_although_a_worker_dies(
     assert len(killed) == 2
 
 
-def test_a_cluster_gives_the_same_bytes_although_a_worker_dies(
-    source: Path, small_tokenizer: Tokenizer, expected: dict[str, str], tmp_path: Path
+@pytest.fixture(scope="module")
+def many_kinds(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of files of many kinds, small and large; many documents stand in several of them."""
+    folder = tmp_path_factory.mktemp("many")
+    texts = make_documents(900, seed=9)
+    texts[7] = "\u0301 \u0301. ☃ 雪"  # marks alone become nothing, and the snowman is unknown
+    write_documents(folder / "a.jsonl", texts[:300] + texts[100:200])
+    (folder / "b.jsonl.gz").write_bytes(gzip.compress((folder / "a.jsonl").read_bytes()))
+    with (folder / "c.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([["text"], *([text.replace(". ", ".\n")] for text in texts[250:400])])
+    (folder / "d").mkdir()
+    for number, text in enumerate(texts[350:500]):
+        (folder / "d" / f"{number:03d}.txt").write_text(text, encoding="utf-8")
+    (folder / "e.txt").write_text("\n\n".join(texts[450:600] + texts[:50]), encoding="utf-8")
+    (folder / "f.txt.gz").write_bytes(gzip.compress("\n \n".join(texts[550:700]).encode()))
+    (folder / "g.json").write_text(json.dumps([{"text": text} for text in texts[650:800]]), encoding="utf-8")
+    (folder / "h.tsv").write_text("\n".join(["text\tn", *(f"{text}\t1" for text in texts[750:])]), encoding="utf-8")
+    (folder / "i.txt").write_text("\n".join(texts), encoding="utf-8")  # one long document, in parts
+    return folder
+
+
+@pytest.mark.parametrize("settings", [{}, {"deduplicate": False}, {"held_out": 0.0, "shard_tokens": 3000}])
+def test_sources_of_many_kinds_become_what_a_plain_version_makes_of_them(
+    many_kinds: Path, small_tokenizer: Tokenizer, tmp_path: Path, settings: dict[str, object]
 ) -> None:
+    config = PrepareConfig(**{"shard_tokens": 20_000, "held_out": 0.1, **settings})  # type: ignore[arg-type]
+    options = ReadOptions(max_document_chars=3_000)
+    sources = find_sources([str(many_kinds)])
+    (tmp_path / "plain").mkdir()
+    plain = PlainPreparation(small_tokenizer, config, tmp_path / "plain")
+    plain.run(Reader(sources, options))
+    assert len(plain.shards[TRAIN]) > 4
+    assert plain.counts["unknown_tokens"] > 0
+    manifests = []
+    for num_workers in (1, 2, 3):
+        out = tmp_path / str(num_workers)
+        prepare(Reader(sources, options), small_tokenizer, out, config, num_workers)
+        manifests.append((out / "manifest.json").read_text(encoding="utf-8"))
+        Corpus.open(out)
+    manifest = json.loads(manifests[0])
+    assert manifest["splits"] == plain.shards
+    assert manifest["counts"] == {
+        "bad_records": 0,
+        "duplicates": 0,
+        **plain.counts,
+        "scripts": dict(sorted(plain.scripts.items())),
+    }
+    assert manifests == manifests[:1] * 3
+
+
+def test_an_interrupted_preparation_goes_on_with_any_number_of_workers(
+    many_kinds: Path, small_tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    config = PrepareConfig(shard_tokens=5_000, held_out=0.1)
+    sources = find_sources([str(many_kinds)])
+    prepare(Reader(sources), small_tokenizer, tmp_path / "whole", config)
+    out = tmp_path / "c"
+    num_shards = 0
+
+    def stop(_: object) -> None:
+        nonlocal num_shards
+        if len(list(out.glob("train-*.shard"))) >= num_shards + 4:
+            num_shards += 4
+            raise StoppedError
+
+    for num_workers in (1, 2, 3, 1):
+        with pytest.raises(StoppedError):
+            prepare(Reader(sources), small_tokenizer, out, config, num_workers, on_progress=stop)
+    prepare(Reader(sources), small_tokenizer, out, config, 2)
+    assert num_shards == 16
+    assert fingerprint(out) == fingerprint(tmp_path / "whole")
+
+
+def test_documents_that_are_known_are_not_encoded_again(
+    source: Path, small_tokenizer: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither are duplicates, where one process does all, nor what an earlier run has written."""
+    encoded: list[str] = []
+    encode = preparation._encode
+
+    def count(tokenizer: Tokenizer, texts: list[str]) -> object:
+        encoded.extend(filter(None, texts))
+        return encode(tokenizer, texts)
+
+    monkeypatch.setattr(preparation, "_encode", count)
+    run(source, small_tokenizer, tmp_path / "whole")
+    assert len(encoded) == len(set(encoded)) == 6000
+    interrupt(source, small_tokenizer, tmp_path / "c")
+    encoded.clear()
+    run(source, small_tokenizer, tmp_path / "c")
+    assert 4000 < len(encoded) == len(set(encoded)) < 5900
+    assert fingerprint(tmp_path / "c") == fingerprint(tmp_path / "whole")
+
+
+def test_a_unit_that_holds_more_than_it_seems_is_taken_in_pieces(
+    source: Path, small_tokenizer: Tokenizer, expected: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed = tmp_path / "text.json.gz"  # small on disk, so that a worker has to read it as a whole
+    texts = [json.loads(line) for line in source.read_text(encoding="utf-8").splitlines()]
+    packed.write_bytes(gzip.compress(json.dumps(texts).encode()))
+    monkeypatch.setattr("litebert.text.units._TABLE_UNITS", 1000)
+    sizes: list[int] = []
+    encode = preparation._encode_documents
+
+    def measure(job: object, documents: list[tuple[str, int]], *arguments: object, **more: object) -> object:
+        sizes.append(sum(len(text) for text, _ in documents))
+        return encode(job, documents, *arguments, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(preparation, "_encode_documents", measure)
+    prepare(
+        Reader(find_sources([str(packed)]), ReadOptions(max_document_chars=50_000)),
+        small_tokenizer,
+        tmp_path / "c",
+        SETTINGS,
+    )
+    assert fingerprint(tmp_path / "c") == expected
+    assert len(sizes) > 50
+    assert max(sizes) < 50_000
+
+
+@pytest.mark.parametrize("workers_see_files", [True, False])
+def test_a_cluster_gives_the_same_bytes_although_a_worker_dies(
+    source: Path,
+    small_tokenizer: Tokenizer,
+    expected: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    workers_see_files: bool,
+) -> None:
+    if not workers_see_files:
+        monkeypatch.setattr(runners._OnCluster, "can_read", lambda *_: False)
     local_cluster = need("distributed").LocalCluster
     with local_cluster(n_workers=2, threads_per_worker=1, dashboard_address=None, host="127.0.0.1") as cluster:
         killed: list[int] = []
@@ -190,12 +323,20 @@ def test_duplicates_and_empty_documents_are_dropped(small_tokenizer: Tokenizer, 
 
 def test_the_set_of_digests_is_a_set() -> None:
     generator = np.random.default_rng(1)
-    values = generator.integers(0, 1 << 63, 150_000, dtype=np.uint64)
+    values = generator.integers(0, 1 << 64, 150_000, dtype=np.uint64)
     digests, plain = DigestSet(), set[int]()
-    for value in [*values.tolist(), *values[::7].tolist()]:
-        assert digests.add(value) == (value not in plain)
-        plain.add(value)
-    assert len(digests) == len(plain)
+    stream = np.concatenate([values, values[::7], values[:50], values[:50]])
+    at = 0
+    while at < stream.size:
+        batch = stream[at : at + int(generator.integers(0, 3000))]
+        at += batch.size
+        assert digests.find(batch).tolist() == [value in plain for value in batch.tolist()]
+        is_new = []
+        for value in batch.tolist():
+            is_new.append(value not in plain)
+            plain.add(value)
+        assert digests.add_all(batch).tolist() == is_new
+    assert len(digests) == len(plain) == 150_000
 
 
 def test_documents_are_held_out_by_their_hash(small_tokenizer: Tokenizer, tmp_path: Path) -> None:
@@ -334,8 +475,9 @@ def test_going_on_needs_the_same_sources_and_settings(
     assert fingerprint(run(source, small_tokenizer, out)) == expected
 
 
+@pytest.mark.parametrize("num_workers", [1, 2])
 def test_a_bad_record_stops_and_loses_nothing(
-    source: Path, small_tokenizer: Tokenizer, tmp_path: Path, expected: dict[str, str]
+    source: Path, small_tokenizer: Tokenizer, tmp_path: Path, expected: dict[str, str], num_workers: int
 ) -> None:
     good = source.read_bytes()
     lines = good.splitlines(keepends=True)
@@ -343,7 +485,8 @@ def test_a_bad_record_stops_and_loses_nothing(
     mixed = tmp_path / "mixed.jsonl"
     mixed.write_bytes(b"".join(lines))
     with pytest.raises(LitebertError, match=r"mixed\.jsonl, line 5001, is not UTF-8"):
-        run(mixed, small_tokenizer, tmp_path / "c")
+        run(mixed, small_tokenizer, tmp_path / "c", num_workers=num_workers)
+    assert list((tmp_path / "c").glob("train-*.shard"))
     mixed.write_bytes(good)  # mended: the same command goes on
     assert fingerprint(run(mixed, small_tokenizer, tmp_path / "c")) == expected
 

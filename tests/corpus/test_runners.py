@@ -129,3 +129,24 @@ def test_workers_end_when_the_process_that_started_them_is_killed() -> None:
     assert done.returncode == -signal.SIGKILL
     assert done.stdout.split()
     assert "Traceback" not in done.stderr
+
+
+def test_files_are_seen_by_workers_that_have_the_same(tmp_path: Path) -> None:
+    paths = [str(tmp_path / "a"), str(tmp_path / "b"), "a\0b"]
+    (tmp_path / "a").write_bytes(b"abc")
+    assert runners._look(paths) == [(3, (tmp_path / "a").stat().st_mtime_ns), None, None]
+
+    class Client:
+        def __init__(self, *answers: object) -> None:
+            self.answers = answers
+
+        def run(self, function: object, paths: list[str]) -> dict[int, object]:
+            assert function is runners._look
+            assert len(paths) <= 2 * runners._MOST_FILES_TO_LOOK_AT
+            return dict(enumerate(self.answers))
+
+    here = runners._look(paths)
+    assert runners._OnCluster(Client(here, here)).can_read(paths)
+    assert not runners._OnCluster(Client(here, [None] * 3)).can_read(paths)
+    many = [str(tmp_path / "a")] * 1000
+    assert runners._OnCluster(Client()).can_read(many)

@@ -7,7 +7,7 @@ finding has a verdict and, where it is bad, says what to do.
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from litebert.batch import NO_LABEL, Batch
 from litebert.corpus.corpus import TRAIN, Corpus
-from litebert.corpus.duplicates import DigestSet
+from litebert.corpus.duplicates import DigestSet, digest_bytes
 from litebert.corpus.examples import Pairs
 from litebert.corpus.leaks import SentenceIndex, border_accuracy, border_features
 from litebert.corpus.masking import PieceTable, piece_table
@@ -279,9 +279,10 @@ def _duplicate_share(corpus: Corpus) -> float:
     seen, num_documents = DigestSet(), 0
     for shard in corpus.shards[TRAIN]:
         sentence_ends = shard.sentence_ends[shard.document_ends.astype(np.int64) - 1]
-        for begin, end in zip(np.concatenate([[0], sentence_ends[:-1]]), sentence_ends, strict=True):
-            seen.add_bytes(shard.tokens[int(begin) : int(end)].tobytes())
-            num_documents += 1
+        ends = np.concatenate([[0], sentence_ends]).tolist()
+        digests = [digest_bytes(shard.tokens[begin:end].tobytes()) for begin, end in pairwise(ends)]
+        seen.add_all(np.array(digests, np.uint64))
+        num_documents += len(digests)
     return 1 - len(seen) / max(1, num_documents)
 
 

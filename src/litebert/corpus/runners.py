@@ -10,7 +10,7 @@ import os
 import signal
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from multiprocessing import resource_tracker
 from multiprocessing.connection import wait
 from typing import Any, Protocol, TypeVar
@@ -28,6 +28,7 @@ _SECONDS_TO_CONNECT = 15
 _SECONDS_BETWEEN_LOOKS = 5
 _SECONDS_WITHOUT_WORKERS = 60
 _MOST_FAILURES = 20  # workers of a cluster that may die over one item before it is taken for the cause
+_MOST_FILES_TO_LOOK_AT = 100
 _MOST_DEATHS = 5  # the same on this machine, where nobody takes workers away
 _THREAD_SETTINGS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
@@ -39,6 +40,9 @@ class Runner(Protocol):
         self, function: Callable[[Shared, Item], Result], shared: Shared, items: Iterable[Item]
     ) -> Iterator[Result]:
         """Results in the order of the items."""
+
+    def can_read(self, paths: Sequence[str]) -> bool:
+        """Whether all workers see these files as this process does."""
 
 
 @contextlib.contextmanager
@@ -129,8 +133,24 @@ def _same(value: Any) -> Any:
     return value
 
 
+def _look(paths: Sequence[str]) -> list[tuple[int, int] | None]:
+    """Size and time of files, as far as they are there."""
+    found: list[tuple[int, int] | None] = []
+    for path in paths:
+        try:
+            status = os.stat(path)
+        except (OSError, ValueError):
+            found.append(None)
+        else:
+            found.append((status.st_size, status.st_mtime_ns))
+    return found
+
+
 class _InProcess:
     """No workers at all."""
+
+    def can_read(self, paths: Sequence[str]) -> bool:
+        return True
 
     def map_in_order(
         self, function: Callable[[Shared, Item], Result], shared: Shared, items: Iterable[Item]
@@ -145,6 +165,9 @@ class _OnProcesses:
     def __init__(self, num_workers: int) -> None:
         self._num_workers = num_workers
         self._workers: list[_Worker] = []
+
+    def can_read(self, paths: Sequence[str]) -> bool:
+        return True
 
     def map_in_order(
         self, function: Callable[[Shared, Item], Result], shared: Shared, items: Iterable[Item]
@@ -189,6 +212,8 @@ class _OnProcesses:
                 if not is_good:
                     raise result
                 results[index] = result
+            while waiting and (worker := self._find_idle(function, shared)):  # before the results are dealt with
+                worker.begin(*waiting.popleft())
             while num_given in results:
                 yield results.pop(num_given)
                 num_given += 1
@@ -274,6 +299,11 @@ class _OnCluster:
 
     def __init__(self, client: Any) -> None:
         self._client = client
+
+    def can_read(self, paths: Sequence[str]) -> bool:
+        some = list(paths[:: max(1, len(paths) // _MOST_FILES_TO_LOOK_AT)])
+        here = _look(some)
+        return all(there == here for there in self._client.run(_look, some).values())
 
     def map_in_order(
         self, function: Callable[[Shared, Item], Result], shared: Shared, items: Iterable[Item]

@@ -13,6 +13,7 @@ __all__ = [
     "COMPRESSIONS",
     "DECOMPRESS",
     "DamagedError",
+    "count_lines",
     "cut_between_characters",
     "decode_lines",
     "has_surrogates",
@@ -28,9 +29,9 @@ COMPRESSIONS = {".gz": "gz", ".zst": "zst"}
 _BOM = b"\xef\xbb\xbf"
 
 
-def cut_between_characters(blocks: Iterator[bytes]) -> Iterator[bytes]:
+def cut_between_characters(blocks: Iterator[bytes], at_start: bool = True) -> Iterator[bytes]:
     """Drop the byte order mark, and move the borders of blocks so that none goes through a character or a CR LF."""
-    carried, at_start = b"", True
+    carried = b""
     for fresh in blocks:
         block = carried + fresh
         if at_start and len(block) < len(_BOM):
@@ -75,6 +76,20 @@ def split_lines(blocks: Iterator[bytes], max_bytes: int) -> Iterator[bytes | Non
                 size = 0
     if pending:
         yield b"".join(pending)
+
+
+def count_lines(blocks: Iterator[bytes]) -> int:
+    """Count line ends (LF, CR LF or CR).
+
+    >>> count_lines(iter([b"a\\nb\\r", b"\\nc\\rd"]))
+    3
+    """
+    count, last = 0, b""
+    for block in blocks:
+        count += block.count(b"\n") + block.count(b"\r") - block.count(b"\r\n")
+        count -= last == b"\r" and block.startswith(b"\n")
+        last = block[-1:] or last
+    return count
 
 
 def decode_lines(block: bytes) -> list[str | None]:

@@ -250,7 +250,9 @@ def _split_at_blanks(line: bytes | None) -> tuple[list[str], str]:
 # --- JSON ---------------------------------------------------------------------------------------------------------
 
 
-def read_json(blocks: Iterator[bytes], max_bytes: int, is_lines: bool) -> Iterator[tuple[str, Any]]:
+def read_json(
+    blocks: Iterator[bytes], max_bytes: int, is_lines: bool, first_line: int = 1
+) -> Iterator[tuple[str, Any]]:
     """Read a value a line, or a list of values, or one value over many lines: the beginning shows which it is."""
     beginning = next(blocks, b"")
     blocks = itertools.chain([beginning], blocks)
@@ -258,11 +260,11 @@ def read_json(blocks: Iterator[bytes], max_bytes: int, is_lines: bool) -> Iterat
     if not is_lines and not line.startswith(b"["):
         with contextlib.suppress(UnicodeDecodeError):
             is_lines = not newline or not isinstance(parse_json(line.decode()), Bad)
-    return _read_json_lines(blocks, max_bytes) if is_lines else _read_json_values(blocks, max_bytes)
+    return _read_json_lines(blocks, max_bytes, first_line) if is_lines else _read_json_values(blocks, max_bytes)
 
 
-def _read_json_lines(blocks: Iterator[bytes], max_bytes: int) -> Iterator[tuple[str, Any]]:
-    for number, line in enumerate(split_lines(blocks, max_bytes), 1):
+def _read_json_lines(blocks: Iterator[bytes], max_bytes: int, first_line: int) -> Iterator[tuple[str, Any]]:
+    for number, line in enumerate(split_lines(blocks, max_bytes), first_line):
         value: Any
         if line is None:
             value = Bad(TOO_LONG.format(max_bytes))

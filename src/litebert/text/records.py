@@ -98,7 +98,8 @@ class RecordReader:
 
     The suffix of a file tells its format, unless `format` does; one with neither is looked at. Without a `header`,
     columns are named "1", "2", and so on. Bad records are raised, or counted in `num_skipped` with `skip_bad`; where
-    that is None, they cannot be skipped, and nobody is told so.
+    that is None, they cannot be skipped, and nobody is told so. A stream may be a part of a file, from the byte
+    `part_start` and the line `first_line` on: whether damage leaves something to be read, its reader has to say.
     """
 
     def __init__(
@@ -111,6 +112,8 @@ class RecordReader:
         skip_bad: bool | None = False,
         max_record_bytes: int | None = None,
         allow_nul: bool = False,
+        part_start: int | None = None,
+        first_line: int = 1,
     ) -> None:
         if format is not None and format not in FORMATS.values():
             known = ", ".join(dict.fromkeys(FORMATS.values()))
@@ -133,6 +136,7 @@ class RecordReader:
         self.name = name or default
         self.header, self.skip_bad, self.allow_nul = header, skip_bad, allow_nul
         self.max_record_bytes = max_record_bytes or MAX_RECORD_BYTES
+        self.part_start, self.first_line = part_start, first_line
         self.columns: list[str] | None = None
         """The names of a table's columns, once they have been read."""
         self.num_skipped = self.num_given = self.bytes_read = 0
@@ -228,7 +232,7 @@ class RecordReader:
             raise BadRecordError(f"holds {constant}, which is no JSON: mend it")
 
         try:
-            data = next(self.guard(b"".join(cut_between_characters(blocks)) for blocks in [self._read_blocks()]))
+            data = next(self.guard(b"".join(cut_between_characters(blocks)) for blocks in [self.unpack()]))
             return json.loads(data.decode(), parse_constant=refuse, object_pairs_hook=pairs, strict=False)
         except UnicodeDecodeError:
             raise BadRecordError(explain_mark(data) or NOT_UTF8) from None
@@ -247,7 +251,9 @@ class RecordReader:
         if self._put_back is not None:
             blocks, self._put_back = self._put_back, None
             return blocks
-        self._reading = self._read_blocks()
+        self._reading = self.unpack()
+        if self.part_start:
+            return cut_between_characters(self._reading, at_start=False)
         return cut_between_characters(self._refuse_mark(self._reading))
 
     def guard(self, items: Iterator[ItemT]) -> Iterator[ItemT]:
@@ -257,18 +263,24 @@ class RecordReader:
                 self.num_given += 1
                 yield item
         except DamagedError as error:
-            if not self.num_given:
-                raise UnreadableFileError(f"{self.name} {error}: get the file again") from None
-            if not self.skip_bad:
-                advice = "get the file again" + (_GO_ON if self.skip_bad is not None else "")
-                raise DataError(f"{self.name} {error} after {self.num_given:,} records: {advice}") from None
-            self.num_skipped += 1
+            if self.part_start is not None:
+                raise
+            self.break_off(str(error))
         except OSError as error:
             reason = error.strerror or error
             raise DataError(f"{self.name} cannot be read ({reason}): check its name and that it is readable") from None
         finally:  # also where somebody keeps the error, and with it all that was being read
             if self._reading is not None:
                 self._reading.close()
+
+    def break_off(self, damage: str) -> None:
+        """Count a file that is damaged after the records that were given, or raise that."""
+        if not self.num_given:
+            raise UnreadableFileError(f"{self.name} {damage}: get the file again") from None
+        if not self.skip_bad:
+            advice = "get the file again" + (_GO_ON if self.skip_bad is not None else "")
+            raise DataError(f"{self.name} {damage} after {self.num_given:,} records: {advice}") from None
+        self.num_skipped += 1
 
     def sniff(self) -> str | None:
         """Say which format a file or stream is in, if it is plainly one; what was looked at is still to be read."""
@@ -287,7 +299,8 @@ class RecordReader:
             raise RequestError(f"{self.name} has no suffix that tells its format: {advice}")
         return self.format, self.blocks()
 
-    def _read_blocks(self) -> Generator[bytes, None, None]:
+    def unpack(self) -> Generator[bytes, None, None]:
+        """Give the bytes of a file, unpacked and otherwise as they are."""
         with self._open() as file:
             # What is typed comes line by line: a stream is not asked for more than it has.
             read = getattr(file, "read1", file.read)
@@ -404,7 +417,9 @@ class RecordReader:
     def _read_objects(
         self, blocks: Iterator[bytes], columns: Sequence[str] | None, bare: str | None
     ) -> Iterator[Record]:
-        for location, value in self._sift(read_json(blocks, self.max_record_bytes, self.format == "jsonl")):
+        for location, value in self._sift(
+            read_json(blocks, self.max_record_bytes, self.format == "jsonl", self.first_line)
+        ):
             if not isinstance(value, dict):
                 if bare is None:
                     self.refuse(location, f"is {quote(value)}, no JSON object: write one as {{...}}")

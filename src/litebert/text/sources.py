@@ -30,6 +30,7 @@ __all__ = [
     "ReadOptions",
     "Reader",
     "Source",
+    "SourceDocuments",
     "SourceName",
     "find_sources",
     "guess_name",
@@ -164,11 +165,11 @@ class Reader:
     """The documents of sources in order; empty ones are passed over."""
 
     def __init__(self, sources: Sequence[Source], options: ReadOptions | None = None) -> None:
-        self._sources = list(sources)
-        self._options = options or ReadOptions()
-        if not self._options.columns:
+        self.sources = list(sources)
+        self.options = options or ReadOptions()
+        if not self.options.columns:
             raise RequestError("there is no column to read: name at least one")
-        if self._options.max_document_chars < 1 or self._options.max_record_bytes < 1:
+        if self.options.max_document_chars < 1 or self.options.max_record_bytes < 1:
             raise RequestError("documents and records need room: their largest size must be at least 1")
         self._bytes_before = self._bad_before = 0
         self._records: RecordReader | None = None
@@ -176,8 +177,8 @@ class Reader:
     @property
     def bytes_total(self) -> int | None:
         """What the sources take on disk; None if that is unknown."""
-        sizes = [source.size for source in self._sources if source.size is not None]
-        return sum(sizes) if len(sizes) == len(self._sources) else None
+        sizes = [source.size for source in self.sources if source.size is not None]
+        return sum(sizes) if len(sizes) == len(self.sources) else None
 
     @property
     def bytes_read(self) -> int:
@@ -189,19 +190,25 @@ class Reader:
         """How many records have been left out so far."""
         return self._bad_before + (self._records.num_skipped if self._records else 0)
 
+    def take_over(self, bytes_read: int, num_bad: int) -> None:
+        """Say how far others have read these sources, and how many records they left out."""
+        self._bytes_before, self._bad_before, self._records = bytes_read, num_bad, None
+
     def __iter__(self) -> Iterator[Document]:
         """Begin from the start."""
         self._bytes_before = self._bad_before = 0
-        for source in self._sources:
+        for source in self.sources:
             if source.kind == "documentation":
                 for location, text in documentation.documents(python_alone=source.name == _PYTHON):
-                    yield from self._cut(f"{source.name}, {location}", 0, mend(text))
+                    yield from _cut(f"{source.name}, {location}", 0, mend(text), self.options.max_document_chars)
                 continue
             self._records = self._open(source)
             try:
-                yield from self._read(source, self._records)
+                documents = SourceDocuments(source, self.options, self._records)
+                yield from documents
+                documents.check()
             except UnreadableFileError:
-                if not self._options.skip_bad:
+                if not self.options.skip_bad:
                     raise
                 self._bad_before += 1
             self._bad_before += self._records.num_skipped
@@ -209,7 +216,7 @@ class Reader:
             self._records = None
 
     def _open(self, source: Source) -> RecordReader:
-        options = self._options
+        options = self.options
         table: RecordSource = source.name
         if source.kind == "dataset":
             table = _load_dataset(source.name)
@@ -226,35 +233,50 @@ class Reader:
             allow_nul=True,
         )
 
-    def _read(self, source: Source, records: RecordReader) -> Iterator[Document]:
+
+class SourceDocuments:
+    """The documents of one source, or of a part of it, and what was found out about its columns."""
+
+    def __init__(self, source: Source, options: ReadOptions, records: RecordReader) -> None:
+        self._source, self._options, self._records = source, options, records
+        self.num_usable = 0
+        """Records of a table that have one of the columns."""
+        self.missing: tuple[str, str] | None = None
+        """Where the first record stands that has none of them, and what is wrong with it."""
+
+    def __iter__(self) -> Iterator[Document]:
+        source, records, limit = self._source, self._records, self._options.max_document_chars
         if records.format == "text" or (source.name == "-" and records.sniff() != "jsonl"):
-            for location, part, text in records.guard(_read_documents(records, self._options.max_document_chars)):
-                yield from self._cut(f"{source.name}, {location}", part, text)
+            for location, part, text in records.guard(_read_documents(records, limit)):
+                yield from _cut(f"{source.name}, {location}", part, text, limit)
             return
         columns = self._options.columns
-        num_usable = 0
-        missing: tuple[str, str] | None = None
         for location, fields in records.records(columns, some=True, bare=columns[0]):
             try:
                 text = _text_of(fields, columns)
             except BadRecordError as error:
                 records.refuse(location, str(error))
-                missing = missing or (location, str(error)) if isinstance(error, _MissingColumnError) else missing
+                if isinstance(error, _MissingColumnError):
+                    self.missing = self.missing or (location, str(error))
                 continue
-            num_usable += 1
-            yield from self._cut(f"{source.name}, {location}", 0, text)
-        if missing and not num_usable:
-            records.stop(*missing)
+            self.num_usable += 1
+            yield from _cut(f"{source.name}, {location}", 0, text, limit)
 
-    def _cut(self, location: str, part: int, text: str) -> Iterator[Document]:
-        """Give a document, or its parts if it is long; one without text is none."""
-        if part == 0 and (not text or text.isspace()):
-            return
-        if len(text) <= self._options.max_document_chars:
-            yield Document(text, location, part)
-        else:
-            for i, piece in enumerate(split_text(text, self._options.max_document_chars), part):
-                yield Document(piece, location, i)
+    def check(self) -> None:
+        """In the end, refuse a table of which no record has one of the columns: it is another one."""
+        if self.missing and not self.num_usable:
+            self._records.stop(*self.missing)
+
+
+def _cut(location: str, part: int, text: str, limit: int) -> Iterator[Document]:
+    """Give a document, or its parts if it is long; one without text is none."""
+    if part == 0 and (not text or text.isspace()):
+        return
+    if len(text) <= limit:
+        yield Document(text, location, part)
+    else:
+        for i, piece in enumerate(split_text(text, limit), part):
+            yield Document(piece, location, i)
 
 
 class _MissingColumnError(BadRecordError):
@@ -290,7 +312,7 @@ def _read_documents(records: RecordReader, limit: int) -> Iterator[tuple[str, in
     document: list[str] = []
     held = ""  # what a line began with, as long as that is white space and the line may turn out to be blank
     size = part = 0
-    number = first = 1
+    number = first = records.first_line
     is_blank, is_bad = True, False
     for block in records.blocks():
         for i, line in enumerate(decode_lines(block)):
