@@ -15,7 +15,7 @@ import pytest
 
 from litebert.corpus.corpus import Corpus
 from litebert.errors import RequestError
-from litebert.lab.cell import CellRun, CellStatus, read_result, run_cell
+from litebert.lab.cell import CellRun, CellStatus, is_measured, read_result, run_cell
 from litebert.lab.grid import Grid, _Run, plan_grid, run_grid
 from litebert.lab.results import collect, render_markdown, write_outputs
 from tests.conftest import need, soak_count
@@ -109,6 +109,21 @@ def test_a_new_measure_is_taken_of_the_model_that_is_there(finished: Grid) -> No
     assert len(after["series"]["distance"]) == 2  # layers
     assert {"nsp_probe", "sop_probe", "angle_variation"} <= {*after["metrics"]}
     assert (Path(task.run.folder) / "model" / "model.safetensors").stat().st_mtime_ns == weights
+
+
+def test_numbers_are_enough_unless_a_cell_begins_from_them(finished: Grid, tmp_path: Path) -> None:
+    copy = replace(finished, folder=tmp_path / "copy")
+    for file in finished.folder.glob("cells/*/seed-*/result.json"):
+        kept = copy.folder / file.relative_to(finished.folder)
+        kept.parent.mkdir(parents=True)
+        kept.write_bytes(file.read_bytes())
+    assert all(is_measured(task.run) for task in _Run(copy, lambda event: None).tasks)  # nothing is left to do
+    child = copy.folder_of(copy.keys["table0"]["deeper"], 1)
+    (child / "result.json").unlink()
+    left = [task.cell.name for task in _Run(copy, lambda event: None).tasks if not is_measured(task.run)]
+    assert left == ["table0: shared", "table0: deeper"]
+    run_here(copy)
+    assert collect(copy, "table0").rows[2].metrics == collect(finished, "table0").rows[2].metrics
 
 
 def test_the_same_number_of_steps_takes_as_long(small_corpus: Corpus, tmp_path: Path) -> None:

@@ -33,6 +33,8 @@ class CellRun:
     scale: str
     seed: int
     begin_from: str | None = None
+    needs_model: bool = False
+    """Whether other cells are going to begin from this one: numbers alone are then not enough."""
     threads: int = 1
 
 
@@ -54,6 +56,8 @@ def is_measured(run: CellRun) -> bool:
     """Whether all that is asked of a cell is known; what was measured on other tasks is measured again."""
     result = read_result(Path(run.folder))
     if result is None or not {*run.measures} <= {*result["measures"]}:
+        return False
+    if run.needs_model and not RunFolder(run.folder).is_finished:
         return False
     return "tasks" not in run.measures or result["tasks"] == list(run.tasks)
 
@@ -91,6 +95,8 @@ def _run(run: CellRun, folder: Path) -> CellStatus:
     kept = RunFolder(folder)
     if not kept.is_finished:
         folder.parent.mkdir(parents=True, exist_ok=True)
+        if not kept.exists:
+            (folder / RESULT).unlink(missing_ok=True)  # numbers whose model is gone are made again
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "transformers cannot hold")  # what the lab keeps, litebert opens
             result = pretrain(corpus, folder, config, resume=kept.exists, held_out=held_out, guessers=False)

@@ -391,6 +391,7 @@ class _Run:
         self.failures: dict[str, str] = {}
         self.done: set[str] = set()
         self.tasks = [self._make_task(cell, seed) for seed in range(grid.options.seeds) for cell in grid.cells]
+        self._keep_what_is_needed()
         self.total = sum(task.cell.operations for task in self.tasks) or 1.0
         self.interrupted = False
 
@@ -417,6 +418,16 @@ class _Run:
             threads=options.threads,
         )
         return _Task(cell, run, parent)
+
+    def _keep_what_is_needed(self) -> None:
+        """Cells that others are going to begin from need their models, not only their numbers."""
+        needed: set[str] = set()
+        for number, task in reversed([*enumerate(self.tasks)]):  # parents come before their children
+            if task.run.folder in needed:
+                task = replace(task, run=replace(task.run, needs_model=True))
+                self.tasks[number] = task
+            if task.parent is not None and not is_measured(task.run):
+                needed.add(task.parent)
 
     def go(self) -> GridResult:
         """Submit what is ready to whoever is idle, until nothing is left."""
