@@ -39,6 +39,7 @@ class Scale:
     batch_size: int
     steps: int
     lr: float
+    """Of albert-base; wider models have less, as one over their width."""
     scored_rows: int
     """Rows of held-out text that a finished cell is measured on."""
     probed_pairs: int
@@ -80,7 +81,7 @@ class Scale:
                 steps=self.steps,
                 batch_size=self.batch_size,
                 micro_batch_size=rows_that_fit(model, self.length),
-                optim=OptimConfig(optimizer="adamw", lr=self.lr, warmup=0.1),
+                optim=OptimConfig(optimizer="adamw", lr=self.lr * self.hidden[768] / model.hidden_size, warmup=0.1),
                 evaluations=8,
                 keep=1,
             ),
