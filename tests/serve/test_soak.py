@@ -9,11 +9,14 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import socket
 import string
+import subprocess
 import threading
 import time
+import urllib.request
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -140,6 +143,33 @@ def test_fuzzed_requests_are_never_our_fault(model_folders: dict[str, Path]) -> 
     print(f"\nrow 12: {count:,} fuzzed requests, by status {statuses}")
     assert not [status for status in statuses if status >= 500 or status == 0]
     assert statuses.get(200, 0) > count / 5, "hardly any request was good: the others say little"
+
+
+def test_schemathesis_finds_no_fault(model_folders: dict[str, Path], tmp_path: Path) -> None:
+    """Requests that another tool makes of the schema, good and bad ones; answers have to be those that it promises.
+
+    That a request of the right shape is answered cannot be promised: one without a mask, or with as many dimensions as
+    the model was not taught, has it as well.
+    """
+    tool = os.environ.get("LITEBERT_SCHEMATHESIS") or shutil.which("schemathesis")
+    if tool is None or shutil.which(tool) is None:
+        pytest.skip("needs schemathesis: `make soak` installs it, or pip install schemathesis")
+    models = [f"{name}={folder}" for name, folder in model_folders.items()]
+    index = tmp_path / "places"
+    load(model_folders["vectors"]).index(["the river crossed the city", "nobody measured the bridge"], index)
+    runs = model_folders["classification"].parent
+    with serving(*models, str(index), "--runs", str(runs)) as (address, _):
+        command = [tool, "run", f"{address}/openapi.json", "--max-examples", str(soak_count(1000)), "--seed", "0"]
+        command += ["--continue-on-failure", "--no-shrink", "--exclude-checks", "positive_data_acceptance"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        metrics = urllib.request.urlopen(f"{address}/metrics", timeout=60).read().decode()
+    seen = re.findall(r'^litebert_requests_total\{.*status="(\d+)"\} ([\d.]+)', metrics, re.MULTILINE)
+    statuses = Counter[int]()
+    for status, count in seen:
+        statuses[int(status)] += int(float(count))
+    print(f"\nrow 12: {sum(statuses.values()):,} requests by schemathesis, by status {dict(sorted(statuses.items()))}")
+    assert not [status for status in statuses if status >= 500]
+    assert done.returncode == 0, done.stdout[-6000:]
 
 
 def test_what_is_too_large_takes_no_memory(model_folders: dict[str, Path]) -> None:
