@@ -15,6 +15,7 @@ import pytest
 
 from litebert.inference.load import load
 from tests.conftest import need
+from tests.serve.test_labs import make_lab
 from tests.serve.test_server import serving
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -32,8 +33,13 @@ def address(model_folders: dict[str, Path], tmp_path_factory: pytest.TempPathFac
     index = tmp_path_factory.mktemp("page") / "places"
     load().index(["The harbour lies in the north.", "Lunch is served at noon.", "Trains leave every hour."], index)
     models = [f"{name}={folder}" for name, folder in model_folders.items()]
-    runs = str(model_folders["classification"].parent)
-    with serving("litebert-en", *models, str(index), "--runs", runs) as (address, _):
+    runs = tmp_path_factory.mktemp("watched")
+    for name in ("classification", "pairs", "tagging"):
+        (runs / name).symlink_to(model_folders[name])
+    make_lab(runs / "labs" / "sharing and size")
+    make_lab(runs / "later", "| a | b |\n|-|-|\n| only | this |\n")
+    os.utime(runs / "later" / "results.json", (0, 0))
+    with serving("litebert-en", *models, str(index), "--runs", str(runs)) as (address, _):
         yield address
 
 
@@ -181,6 +187,33 @@ def test_runs_are_drawn_side_by_side(driven: Driven) -> None:
     assert page.locator("#charts svg").count() > 0
     assert page.locator(".legend span").count() == 2
     driven.finish(name_of(driven, "runs"))
+
+
+def test_grids_of_the_lab_are_shown_and_their_reports_opened(driven: Driven) -> None:
+    page = driven.open("runs")
+    page.wait_for_selector("#tables table")
+    assert page.input_value("#lab") == "labs/sharing and size"
+    assert page.inner_text("#tables h3") == "Sharing and size"
+    rows = [row.split("\t") for row in page.inner_text("#tables tbody").splitlines()]
+    assert rows[:2] == [["all shared", "6", "88.1"], ["none | attention", "6", "87.9"]]
+    assert rows[2] == ["<img src=x onerror=alert(1)>", "6", "[a](javascript:alert(2))"]
+    assert page.inner_text("#tables strong") == "88.1"
+    assert page.locator("#tables img, #tables td a").count() == 0
+    with driven.context.expect_page() as opened:
+        page.click("#tables a")
+    report = opened.value
+    report.wait_for_load_state()
+    assert report.title() == "a grid", "its script ran"
+    assert report.evaluate("getComputedStyle(document.querySelector('h1')).color") == "rgb(1, 2, 3)"
+    report.close()
+    page.select_option("#lab", "later")
+    page.wait_for_selector("#tables td:has-text('only')")
+    link = page.url
+    page.goto("about:blank")
+    page.goto(link)
+    page.wait_for_selector("#tables td:has-text('only')")
+    assert page.input_value("#lab") == "later"
+    driven.finish(name_of(driven, "lab"))
 
 
 def test_the_api_is_described(driven: Driven) -> None:

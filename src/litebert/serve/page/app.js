@@ -301,23 +301,25 @@ function flatten(value, prefix = "") {
 }
 
 async function showRuns(view, _, values) {
-  const runs = (await api("/v1/runs")).data;
+  const [runs, labs] = (await Promise.all([api("/v1/runs"), api("/v1/labs")])).map((found) => found.data);
   view.append(el("h2", {}, "Training runs"));
-  if (!runs.length) {
-    view.append(el("p", {}, "There are no runs in the folder that this server watches (--runs)."));
-    return;
-  }
+  if (runs.length) await showCurves(view, runs, values);
+  else view.append(el("p", {}, "There are no runs in the folder that this server watches (--runs)."));
+  if (labs.length) await showLabs(view, labs, values);
+}
+
+async function showCurves(view, runs, values) {
   const chosen = new Set(values.runs ? values.runs.split(",").map(decodeURIComponent) : [runs[0].id]);
   const charts = el("div", { class: "two", id: "charts" }), differences = el("div");
   const list = el("fieldset", { class: "runs card" }, el("legend", {}, "Runs, the newest first"), runs.map((run) => el("label", {}, el("input", { type: "checkbox", checked: chosen.has(run.id), onchange: (event) => {
     if (event.target.checked) chosen.add(run.id); else chosen.delete(run.id);
-    history.replaceState(null, "", link(["runs"], { runs: [...chosen].map(encodeURIComponent).join(",") }));
+    keep("runs", { runs: [...chosen].map(encodeURIComponent).join(",") });
     draw();
   } }), ` ${run.id} `, el("small", {}, `${run.kind}, ${new Date(1000 * run.changed).toLocaleString()}`))));
   const legend = el("p", { class: "legend" });
   view.append(list, legend, charts, differences);
   async function draw() {
-    const read = (await Promise.all([...chosen].map((id) => api(`/v1/runs/${id.split("/").map(encodeURIComponent).join("/")}`).catch(() => null)))).filter(Boolean);
+    const read = (await Promise.all([...chosen].map((id) => api(`/v1/runs/${address(id)}`).catch(() => null)))).filter(Boolean);
     const series = {};
     read.forEach((run, i) => {
       for (const [rows, kind] of [[run.steps, "training"], [run.evaluations, "evaluation"]]) {
@@ -342,6 +344,73 @@ async function showRuns(view, _, values) {
   leave = () => clearInterval(timer);
 }
 
+// --- grids of the lab --------------------------------------------------------------------------------------------------
+
+const address = (name) => name.split("/").map(encodeURIComponent).join("/");
+
+async function showLabs(view, labs, values) {
+  const chosen = labs.find((lab) => lab.id === values.lab) || labs[0];
+  const select = el("select", { id: "lab" }, labs.map((lab) => el("option", { value: lab.id, selected: lab === chosen }, lab.id)));
+  const shown = el("div", { id: "tables" });
+  const draw = async () => {
+    try {
+      const lab = await api(`/v1/labs/${address(select.value)}`);
+      shown.replaceChildren(el("p", {}, el("small", {}, `finished ${new Date(1000 * lab.changed).toLocaleString()} · `),
+        el("a", { href: lab.report, target: "_blank", rel: "noopener", onclick: (event) => saveReport(event, lab) }, "the whole report")),
+        ...renderMarkdown(lab.table));
+    } catch (error) {
+      shown.replaceChildren(el("p", { class: "bad", role: "alert" }, error.message));
+    }
+  };
+  select.addEventListener("change", () => { keep("runs", { lab: select.value }); draw(); });
+  view.append(el("h2", {}, "Grids of the lab"), el("p", {}, el("label", {}, "Grid ", select)), shown);
+  await draw();
+}
+
+/** A link cannot send the key, so that a report of a server that asks for one is saved as a file instead. */
+async function saveReport(event, lab) {
+  const key = sessionStorage.getItem("litebert-key");
+  if (!key) return;
+  event.preventDefault();
+  const answer = await fetch(lab.report, { headers: { authorization: `Bearer ${key}` } });
+  if (!answer.ok) { $("status").textContent = `the server answered ${answer.status}`; return; }
+  const file = URL.createObjectURL(await answer.blob());
+  el("a", { href: file, download: `${lab.id.replaceAll("/", "-")}.html` }).click();
+  setTimeout(() => URL.revokeObjectURL(file), 10000);
+}
+
+/** Headings, paragraphs and pipe tables of Markdown; all else is text as it stands. Nothing is taken for HTML. */
+function renderMarkdown(text) {
+  const nodes = [];
+  const rows = text.split(/\r?\n/);
+  const isRule = (line) => line !== undefined && line.includes("|") && /^[\s|:-]+$/.test(line) && line.includes("-");
+  for (let i = 0; i < rows.length; i++) {
+    if (rows[i].includes("|") && isRule(rows[i + 1])) {
+      const head = cellsOf(rows[i]);
+      const sides = cellsOf(rows[i + 1]).map((cell) => (cell.endsWith(":") ? (cell.startsWith(":") ? "center" : "right") : null));
+      const body = [];
+      for (i += 2; i < rows.length && rows[i].includes("|"); i++) body.push(cellsOf(rows[i]));
+      i -= 1;
+      const side = (n) => (sides[n] ? { style: { textAlign: sides[n] } } : {});
+      nodes.push(el("div", { class: "card", tabindex: "0", role: "region", "aria-label": "Table" }, el("table", { class: "lab" },
+        el("thead", {}, el("tr", {}, head.map((cell, n) => el("th", { scope: "col", ...side(n) }, inline(cell))))),
+        el("tbody", {}, body.map((row) => el("tr", {}, head.map((_, n) => el("td", side(n), inline(row[n] ?? "")))))))));
+    } else if (/^#{1,6} /.test(rows[i])) nodes.push(el("h3", {}, inline(rows[i].replace(/^#+ /, "").trim())));
+    else if (rows[i].trim()) nodes.push(el("p", {}, inline(rows[i].trim())));
+  }
+  return nodes;
+}
+
+/** The cells of a row; `\\|` is a bar inside of one. */
+function cellsOf(line) {
+  const inner = line.trim().replace(/^\|/, "").replace(/(?<!\\)\|$/, "");
+  return inner.split(/(?<!\\)\|/).map((cell) => cell.replaceAll("\\|", "|").trim());
+}
+
+/** Bold text and code; what looks like a link or like HTML stays as it is written. */
+const inline = (text) => text.split(/(\*\*[^*]+\*\*|`[^`]+`)/).filter(Boolean).map((part) =>
+  (/^\*\*[^*]+\*\*$/.test(part) ? el("strong", {}, part.slice(2, -2)) : /^`[^`]+`$/.test(part) ? el("code", {}, part.slice(1, -1)) : part));
+
 // --- the API ----------------------------------------------------------------------------------------------------------
 
 async function showApi(view) {
@@ -365,6 +434,12 @@ let leave = () => {};
 function link(path, values = {}) {
   const query = new URLSearchParams(Object.entries(values).filter(([, value]) => value)).toString();
   return `#/${path.join("/")}${query ? `?${query}` : ""}`;
+}
+
+/** Change some values of the link, and keep the others. */
+function keep(path, values) {
+  const now = Object.fromEntries(new URLSearchParams(location.hash.split("?")[1] || ""));
+  history.replaceState(null, "", link([path], { ...now, ...values }));
 }
 
 async function show() {
