@@ -239,6 +239,27 @@ def test_a_phone_and_a_keyboard_are_enough(browser: Any, address: str) -> None:
     driven.finish("phone")
 
 
+def test_examples_are_in_the_language_of_the_model(browser: Any, address: str) -> None:
+    driven = Driven(browser, address)
+
+    def claim_korean(route: Any) -> None:
+        found = route.fetch().json()
+        for model in found["data"]:
+            model["languages"] = ["ko"]
+        route.fulfill(json=found)
+
+    driven.page.route("**/v1/models", claim_korean)
+    page = driven.open("play/order?model=pretrained")
+    assert page.input_value("[name=first]") == "그는 아침 일찍 일어났다."
+    assert page.get_attribute("[name=first]", "lang") == "ko"
+    page.fill("[name=second]", "")
+    page.click(".examples button:has-text('한국어')")
+    page.wait_for_selector("#results .bar:has-text('그리고 회사에 갔다.')")
+    missing = "Object.values(EXAMPLES).flatMap((one) => Object.keys(TRIES).filter((name) => !one[name]))"
+    assert page.evaluate(missing) == [], "each thing to try has an example in each language"
+    driven.finish("korean")
+
+
 def test_what_goes_wrong_is_said_on_the_page(browser: Any, address: str) -> None:
     driven = Driven(browser, address)
     page = driven.open("play/fill-mask?model=pretrained")

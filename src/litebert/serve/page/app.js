@@ -73,13 +73,25 @@ const EXAMPLES = {
     similarity: { texts: "오늘 날씨가 정말 좋아요\n날씨가 참 맑네요\n저는 기차로 출근합니다" },
     search: { query: "환불은 언제 되나요?", texts: "환불은 열흘 안에 처리됩니다.\n일요일에는 쉽니다.\n소포는 기차로 보냅니다." },
     classify: { text: "정말 재미있는 영화\n지루해서 혼났다" },
-    "fill-mask": { text: "오늘 [MASK] 정말 좋아요" }, tokens: { text: "한국어를 공부합니다" }, tag: { text: "안나는 파리에서 왔다" },
+    tag: { text: "안나는 5월에 파리에서 베를린으로 갔다 ." },
+    answer: { question: "그녀는 어디에 살아요?", context: "언니는 2년 전에 부산을 떠났다. 지금은 제주도의 작은 집에 살면서 항구에서 일한다." },
+    choose: { passage: "하늘이 어두워서 그는 우산을 가져갔다.", question: "그는 무엇을 예상했나요?", options: "비\n편지\n손님" },
+    "fill-mask": { text: "오늘 [MASK] 정말 좋아요" },
+    order: { first: "그는 아침 일찍 일어났다.", second: "그리고 회사에 갔다." },
+    predict: { text: "작지만 좋은 카메라" },
+    tokens: { text: "한국어를 공부합니다" },
   },
   zh: {
     similarity: { texts: "今天天气很好\n天气真不错\n我坐火车上班" },
     search: { query: "什么时候退款？", texts: "退款在十天内完成。\n星期天我们休息。\n包裹用火车寄送。" },
     classify: { text: "这部电影真好看\n太无聊了" },
-    "fill-mask": { text: "今天天气很[MASK]" }, tokens: { text: "我喜欢学习中文" }, tag: { text: "安娜从巴黎来" },
+    tag: { text: "安娜 五月 从 巴黎 飞 到 柏林 。" },
+    answer: { question: "她住在哪里？", context: "我姐姐两年前离开了上海。她现在住在厦门的一间小房子里，在港口工作。" },
+    choose: { passage: "天色很暗，所以他带了雨伞。", question: "他认为会怎么样？", options: "会下雨\n会收到信\n会来客人" },
+    "fill-mask": { text: "今天天气很[MASK]" },
+    order: { first: "他很早就起床了。", second: "然后他去上班。" },
+    predict: { text: "一台不错的小相机" },
+    tokens: { text: "我喜欢学习中文" },
   },
 };
 const LANGUAGES = { en: "English", ko: "한국어", zh: "中文" };
@@ -141,7 +153,7 @@ const TRIES = {
     label: "Fill the gap", ability: "fill-mask", fields: [["text", "Text with one or more [MASK]", 3]],
     run: (f, model) => api("/v1/fill-mask", { model, input: f.text, top: 8 }),
     show: (found) => found.results[0].masks.map((guesses, i) => el("section", {}, el("h3", {}, `Gap ${i + 1}`),
-      bars(guesses.map((guess) => [guess.text.replaceAll("▁", " ").trim() || guess.text, guess.probability])))),
+      bars(guesses.map((guess) => [guess.text.replaceAll("▁", " ").trim() || "(a space)", guess.probability])))),
   },
   order: {
     label: "Order", ability: "order", fields: [["first", "A piece of text", 2], ["second", "Another one, from the same place", 2]],
@@ -182,14 +194,15 @@ function play(view, name, values) {
   const isPair = one.pair && model.task && model.task.is_pair;
   const fields = isPair ? [...one.fields, ["pairs", "The second text of each, one a line", 3]] : one.fields;
   const start = EXAMPLES[languages[0]][chosen] || EXAMPLES.en[chosen] || {};
-  const results = el("div", { class: "card", id: "results", "aria-live": "polite" }, el("p", { class: "soft" }, "The answer appears here."));
+  const lang = languages.length === 1 ? languages[0] : null; // fonts and line breaks depend on it
+  const results = el("div", { class: lang === "ko" ? "card whole-words" : "card", id: "results", "aria-live": "polite" }, el("p", { class: "soft" }, "The answer appears here."));
   const inputs = {};
   const choices = one.choices ? one.choices() : [];
   const form = el("form", { onsubmit: (event) => { event.preventDefault(); run(true); } },
     choices.map(([key, label, options]) => el("label", {}, label, (inputs[key] = el("select", {}, options.map(([value, text]) => el("option", { value, selected: values[key] === value }, text)))))),
     fields.map(([key, label, rows]) => el("label", {}, label, (inputs[key] = rows === 1
-      ? el("input", { type: "text", name: key, value: values[key] ?? start[key] ?? "" })
-      : el("textarea", { name: key, rows }, values[key] ?? start[key] ?? "")))),
+      ? el("input", { type: "text", name: key, lang, value: values[key] ?? start[key] ?? "" })
+      : el("textarea", { name: key, rows, lang }, values[key] ?? start[key] ?? "")))),
     el("div", { class: "examples" }, "Examples: ", languages.filter((code) => (EXAMPLES[code] || {})[chosen]).map((code) => [el("button", { type: "button", lang: code, onclick: () => {
       for (const [key, text] of Object.entries(EXAMPLES[code][chosen])) if (inputs[key]) inputs[key].value = text;
       run(true);
@@ -283,7 +296,7 @@ function chart(series, xName) {
   const [x0, x1] = range(all.map(([x]) => x)), [y0, y1] = range(all.map(([, y]) => y));
   const px = (x) => left + ((x - x0) / (x1 - x0)) * (width - left - 12), py = (y) => 10 + ((y1 - y) / (y1 - y0)) * (height - bottom - 10);
   const ticks = [0, 0.5, 1];
-  const short = (value) => (Math.abs(value) >= 10000 ? `${Math.round(value / 1000)}k` : Number(value.toPrecision(3)).toString());
+  const short = (value) => (Math.abs(value) >= 10000 ? `${Math.round(value / 1000)}k` : value && Math.abs(value) < 0.001 ? value.toExponential(1) : Number(value.toPrecision(3)).toString());
   return svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": series.map((one) => `${one.name}: from ${short(one.points[0][1])} to ${short(one.points.at(-1)[1])}`).join("; ") },
     ticks.map((t) => { const y = y0 + t * (y1 - y0), x = x0 + t * (x1 - x0); return [svg("line", { class: "axis", x1: left, x2: width - 12, y1: py(y), y2: py(y) }),
       svg("text", { x: left - 6, y: py(y) + 4, "text-anchor": "end" }, short(y)), svg("text", { x: px(x), y: height - 16, "text-anchor": "middle" }, short(x))]; }).flat(),
