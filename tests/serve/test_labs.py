@@ -105,6 +105,16 @@ def test_grids_are_listed_with_their_tables(client: Any) -> None:
     assert client.get(lab["report"]).text == REPORT
 
 
+def test_who_asks_for_what_no_model_can_do_is_told_how_to_get_one(client: Any) -> None:
+    for path, body, command in (
+        ("/v1/classify", {"input": "a"}, "litebert finetune"),
+        ("/v1/fill-mask", {"input": "[MASK]"}, "litebert pretrain"),
+    ):
+        answer = client.post(path, json=body)
+        assert answer.status_code == 400
+        assert command in answer.json()["error"]["message"]
+
+
 def test_a_report_may_do_and_load_nothing(client: Any) -> None:
     answer = client.get("/labs/sharing%20and%20size/report.html")
     assert answer.headers["content-type"] == "text/html; charset=utf-8"

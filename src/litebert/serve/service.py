@@ -150,7 +150,9 @@ class Service:
             return model
         who = "no model here" if name is None else f"the model {name}"
         if name is None:
-            raise ApiError(400, f"{who} was trained for {ability}: serve one that was", "not_able", "model")
+            made = "pretrain" if ability in ("fill-mask", "order") else "finetune"
+            advice = f"serve one that was (`litebert {made}` makes it)"
+            raise ApiError(400, f"{who} was trained for {ability}: {advice}", "not_able", "model")
         known = ", ".join(chosen[0].abilities)
         raise ApiError(400, f"{who} was not trained for {ability}, but for {known}", "not_able", "model")
 
