@@ -108,7 +108,7 @@ def ask(driven: Driven, view: str, **fields: str) -> Any:
         page.fill(f"[name={field}]", text)
     page.click("button.main")
     page.wait_for_load_state("networkidle")
-    page.wait_for_selector("#results p.soft:last-child:has-text(' ms')")
+    page.wait_for_selector("#results[aria-busy=false] p.soft:last-child:has-text(' ms')")
     return page
 
 
@@ -269,6 +269,26 @@ def test_what_goes_wrong_is_said_on_the_page(browser: Any, address: str) -> None
     assert "[MASK]" in page.inner_text("#results")
     driven.problems = [one for one in driven.problems if "400" not in one]  # the browser's own note of the answer
     driven.finish("mistake")
+
+
+def test_an_answer_that_comes_late_does_not_replace_a_newer_one(browser: Any, address: str) -> None:
+    driven = Driven(browser, address)
+    page = driven.open("play/similarity?model=litebert-en")
+    page.wait_for_selector("#results[aria-busy=false]")
+    waiting: list[Any] = []
+    page.route("**/v1/similarity", lambda route: waiting.append(route))
+    for text in ("the older question", "the newer question"):
+        page.fill("[name=texts]", text)
+        with page.expect_request("**/v1/similarity"):
+            page.click("button.main")
+    assert page.get_attribute("#results", "aria-busy") == "true"
+    for route in reversed(waiting):
+        with page.expect_event("requestfinished"):
+            route.continue_()
+    page.wait_for_selector("#results[aria-busy=false] th:has-text('the newer question')")
+    page.wait_for_load_state("networkidle")
+    assert "older" not in page.inner_text("#results")
+    driven.finish("late")
 
 
 def test_text_is_never_taken_for_html(browser: Any, address: str) -> None:

@@ -208,17 +208,23 @@ function play(view, name, values) {
       run(true);
     } }, LANGUAGES[code]), " "])),
     el("button", { class: "main", type: "submit" }, "Run"));
+  let asked = 0; // an answer that comes after a newer question is not shown
   async function run(keepLink) {
     const given = Object.fromEntries(Object.entries(inputs).map(([key, input]) => [key, input.value]));
     if (keepLink) history.replaceState(null, "", link(["play", chosen], { model: model.id, ...given }));
-    const begun = performance.now();
+    const begun = performance.now(), number = ++asked;
+    results.setAttribute("aria-busy", "true");
+    let shown;
     try {
       const found = await one.run(given, model.id);
       const took = performance.now() - begun;
-      results.replaceChildren(...[cutNote(found), ...one.show(found, given), el("p", { class: "soft" }, `${found.model}, ${took.toFixed(0)} ms`)].filter(Boolean));
+      shown = [cutNote(found), ...one.show(found, given), el("p", { class: "soft" }, `${found.model}, ${took.toFixed(0)} ms`)].filter(Boolean);
     } catch (error) {
-      results.replaceChildren(el("p", { class: "bad", role: "alert" }, error.message));
+      shown = [el("p", { class: "bad", role: "alert" }, error.message)];
     }
+    if (number !== asked) return;
+    results.replaceChildren(...shown);
+    results.setAttribute("aria-busy", "false");
   }
   view.append(el("nav", { class: "tabs", "aria-label": "What to try" }, able.map(([key, other]) => el("a", { href: link(["play", key], { model: model.id }), "aria-current": key === chosen ? "page" : null }, other.label))),
     el("div", { class: "two" }, form, el("div", {}, results)));
