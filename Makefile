@@ -35,8 +35,9 @@ bench: install ## measure against peers: a training step, text to batches, quali
 	$(BIN)/litebert example-task --out runs/libraries
 	$(BIN)/python benchmarks/finetune.py --model "runs/time-to-quality/litebert, budget/model" --texts runs/libraries/train.jsonl
 
-soak: install ## the long tests: full-size parity, memory, mutated files and killed runs by the hundred
-	$(BIN)/python -m pytest -m soak -rA tests
+soak: install ## the long tests: full-size parity, memory, mutated files and killed runs by the hundred, an hour of load
+	$(PYTHON) -m venv .venv-fuzz && .venv-fuzz/bin/pip install --quiet "schemathesis>=4.32,<5" -c constraints.txt || true
+	LITEBERT_SCHEMATHESIS=.venv-fuzz/bin/schemathesis $(BIN)/python -m pytest -m soak -rA tests
 
 docs: install ## check that every command and link in the documentation holds
 	$(BIN)/python -m pytest tests/test_readme.py tests/test_docs.py

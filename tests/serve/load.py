@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-__all__ = ["Load", "ask_together", "free_port", "make_body", "run_closed", "run_open", "wait_until_ready"]
+__all__ = ["Load", "ask_together", "free_port", "make_body", "run_closed", "run_open", "run_paced", "wait_until_ready"]
 
 
 @dataclass
@@ -145,6 +145,28 @@ async def run_open(address: str, requests: Sequence[bytes], rate: float, seconds
         await asyncio.sleep(max(0.0, due - time.perf_counter()))
         tasks.add(asyncio.create_task(ask(next(turn))))
         due += generator.expovariate(rate)
+    await asyncio.gather(*tasks)
+    load.elapsed = time.perf_counter() - begun
+    for connection in idle:
+        connection.close()
+    return load
+
+
+async def run_paced(address: str, requests: Sequence[bytes], rate: float, count: int, seed: int = 0) -> Load:
+    """So many requests at a pace that leaves room for others; if this process is paused, the rest comes later."""
+    load, begun, generator = Load(), time.perf_counter(), random.Random(seed)
+    turn, idle, tasks = itertools.cycle(requests), list[Connection](), set[asyncio.Task[None]]()
+
+    async def ask(request: bytes) -> None:
+        connection = idle.pop() if idle else Connection(address, is_patient=True)
+        await _ask_one(connection, request, load)
+        idle.append(connection)
+
+    for _ in range(count):
+        await asyncio.sleep(generator.expovariate(rate))
+        task = asyncio.create_task(ask(next(turn)))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
     await asyncio.gather(*tasks)
     load.elapsed = time.perf_counter() - begun
     for connection in idle:

@@ -127,7 +127,8 @@ def test_answers_are_those_of_predict(client: Any, model_folders: dict[str, Path
             assert one == {
                 key: list(value) if isinstance(value, tuple) else value for key, value in vars(expected).items()
             }
-    pair = post(client, "/v1/classify", input="nobody", pairs="a café", model="pairs")["results"][0]
+    (pair,) = post(client, "/v1/classify", input="nobody", pairs="a café", model="pairs")["results"]
+    assert post(client, "/v1/classify", input="nobody", pairs="a café") == {"model": "pairs", "results": [pair]}
     assert pair["label"] == load(model_folders["pairs"]).predict(("nobody", "a café")).label
     value = post(client, "/v1/predict", input=[texts[0]], model="regression")["results"][0]["value"]
     assert value == pytest.approx(load(model_folders["regression"]).predict(texts[0]))
@@ -235,6 +236,53 @@ def test_health_ready_metrics_and_the_schema(client: Any) -> None:
     assert "/v1/embeddings" in client.get("/openapi.json").json()["paths"]
 
 
+def test_answers_have_the_shape_that_the_schema_promises(client: Any) -> None:
+    """Nothing more and nothing less: what the shape does not name would be lost on the way through it."""
+    from pydantic import TypeAdapter
+
+    from litebert.serve import answers
+    from tests.serve.test_soak import GOOD
+
+    shapes: dict[str, Any] = {
+        "/health": answers.Health,
+        "/ready": answers.Ready,
+        "/v1/models": answers.Listed[answers.ListedModel],
+        "/v1/models/classification": answers.ModelDetails,
+        "/v1/indexes": answers.Listed[answers.ListedIndex],
+        "/v1/runs": answers.Listed[answers.ListedRun],
+        "/v1/runs/classification": answers.RunDetails,
+        "/v1/embeddings": answers.Embeddings,
+        "/v1/similarity": answers.Similarities,
+        "/v1/search": answers.FoundPassages,
+        "/v1/rerank": answers.Reranked,
+        "/v2/rerank": answers.Reranked,
+        "/rerank": list[answers.ScoredText],
+        "/v1/classify": answers.ClassifiedTexts,
+        "/v1/tag": answers.TaggedTexts,
+        "/v1/answer": answers.FoundAnswers,
+        "/v1/choose": answers.ChosenOptions,
+        "/v1/predict": answers.Predictions,
+        "/v1/fill-mask": answers.FilledTexts,
+        "/v1/order": answers.OrderedTexts,
+        "/v1/inspect": answers.Inside,
+    }
+    schema = client.get("/openapi.json").json()
+    for path, shape in shapes.items():
+        answer = client.post(path, json=GOOD[path]) if path in GOOD else client.get(path)
+        assert answer.status_code == 200
+        adapter = TypeAdapter(shape)
+        kept = adapter.dump_python(adapter.validate_json(answer.content), mode="json", exclude_unset=True)
+        assert kept == answer.json(), path
+        described = path.replace("/classification", "/{name}")
+        (operation,) = schema["paths"][described].values()
+        assert operation["responses"]["200"]["content"]["application/json"]["schema"]
+        assert operation["responses"]["422"]["content"]["application/json"]["schema"]["$ref"].endswith("/Problem")
+    texts = post(client, "/v1/embeddings", input=[LONG], model="vectors", encoding_format="base64")
+    assert answers.Embeddings(**texts).model_dump(exclude_unset=True) == texts
+    assert answers.Problem(**client.get("/nowhere").json()).error.type == "not_found_error"
+    assert "securitySchemes" not in schema["components"]
+
+
 # --- what cannot be ------------------------------------------------------------------------------------------------
 
 
@@ -278,13 +326,13 @@ def test_hostile_bodies_are_refused_in_a_sentence(client: Any) -> None:
 def test_a_million_wrong_items_are_refused_at_once(client: Any) -> None:
     from pydantic import ValidationError
 
-    from litebert.serve.schemas import EmbeddingsRequest, RerankRequest, TextsRequest
+    from litebert.serve.schemas import ClassifyRequest, EmbeddingsRequest, RerankRequest
 
     for kind, content in (
         (EmbeddingsRequest, {"input": [{}] * 1_000_000}),
         (EmbeddingsRequest, {"input": ["a"] * 1_000_000 + [1]}),
         (RerankRequest, {"query": "a", "documents": [{}] * 1_000_000}),
-        (TextsRequest, {"input": "a", **dict.fromkeys(map(str, range(100_000)))}),
+        (ClassifyRequest, {"input": "a", **dict.fromkeys(map(str, range(100_000)))}),
     ):
         with pytest.raises(ValidationError) as refused:
             kind(**content)

@@ -15,6 +15,7 @@ import pytest
 
 from litebert.inference.load import load
 from tests.conftest import need
+from tests.serve.test_labs import make_lab
 from tests.serve.test_server import serving
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -32,8 +33,13 @@ def address(model_folders: dict[str, Path], tmp_path_factory: pytest.TempPathFac
     index = tmp_path_factory.mktemp("page") / "places"
     load().index(["The harbour lies in the north.", "Lunch is served at noon.", "Trains leave every hour."], index)
     models = [f"{name}={folder}" for name, folder in model_folders.items()]
-    runs = str(model_folders["classification"].parent)
-    with serving("litebert-en", *models, str(index), "--runs", runs) as (address, _):
+    runs = tmp_path_factory.mktemp("watched")
+    for name in ("classification", "pairs", "tagging"):
+        (runs / name).symlink_to(model_folders[name])
+    make_lab(runs / "labs" / "sharing and size")
+    make_lab(runs / "later", "| a | b |\n|-|-|\n| only | this |\n")
+    os.utime(runs / "later" / "results.json", (0, 0))
+    with serving("litebert-en", *models, str(index), "--runs", str(runs)) as (address, _):
         yield address
 
 
@@ -102,7 +108,7 @@ def ask(driven: Driven, view: str, **fields: str) -> Any:
         page.fill(f"[name={field}]", text)
     page.click("button.main")
     page.wait_for_load_state("networkidle")
-    page.wait_for_selector("#results p.soft:last-child:has-text(' ms')")
+    page.wait_for_selector("#results[aria-busy=false] p.soft:last-child:has-text(' ms')")
     return page
 
 
@@ -183,6 +189,33 @@ def test_runs_are_drawn_side_by_side(driven: Driven) -> None:
     driven.finish(name_of(driven, "runs"))
 
 
+def test_grids_of_the_lab_are_shown_and_their_reports_opened(driven: Driven) -> None:
+    page = driven.open("runs")
+    page.wait_for_selector("#tables table")
+    assert page.input_value("#lab") == "labs/sharing and size"
+    assert page.inner_text("#tables h3") == "Sharing and size"
+    rows = [row.split("\t") for row in page.inner_text("#tables tbody").splitlines()]
+    assert rows[:2] == [["all shared", "6", "88.1"], ["none | attention", "6", "87.9"]]
+    assert rows[2] == ["<img src=x onerror=alert(1)>", "6", "[a](javascript:alert(2))"]
+    assert page.inner_text("#tables strong") == "88.1"
+    assert page.locator("#tables img, #tables td a").count() == 0
+    with driven.context.expect_page() as opened:
+        page.click("#tables a")
+    report = opened.value
+    report.wait_for_load_state()
+    assert report.title() == "a grid", "its script ran"
+    assert report.evaluate("getComputedStyle(document.querySelector('h1')).color") == "rgb(1, 2, 3)"
+    report.close()
+    page.select_option("#lab", "later")
+    page.wait_for_selector("#tables td:has-text('only')")
+    link = page.url
+    page.goto("about:blank")
+    page.goto(link)
+    page.wait_for_selector("#tables td:has-text('only')")
+    assert page.input_value("#lab") == "later"
+    driven.finish(name_of(driven, "lab"))
+
+
 def test_the_api_is_described(driven: Driven) -> None:
     page = driven.open("api")
     assert "POST /v1/embeddings" in page.inner_text("main")
@@ -206,6 +239,27 @@ def test_a_phone_and_a_keyboard_are_enough(browser: Any, address: str) -> None:
     driven.finish("phone")
 
 
+def test_examples_are_in_the_language_of_the_model(browser: Any, address: str) -> None:
+    driven = Driven(browser, address)
+
+    def claim_korean(route: Any) -> None:
+        found = route.fetch().json()
+        for model in found["data"]:
+            model["languages"] = ["ko"]
+        route.fulfill(json=found)
+
+    driven.page.route("**/v1/models", claim_korean)
+    page = driven.open("play/order?model=pretrained")
+    assert page.input_value("[name=first]") == "그는 아침 일찍 일어났다."
+    assert page.get_attribute("[name=first]", "lang") == "ko"
+    page.fill("[name=second]", "")
+    page.click(".examples button:has-text('한국어')")
+    page.wait_for_selector("#results .bar:has-text('그리고 회사에 갔다.')")
+    missing = "Object.values(EXAMPLES).flatMap((one) => Object.keys(TRIES).filter((name) => !one[name]))"
+    assert page.evaluate(missing) == [], "each thing to try has an example in each language"
+    driven.finish("korean")
+
+
 def test_what_goes_wrong_is_said_on_the_page(browser: Any, address: str) -> None:
     driven = Driven(browser, address)
     page = driven.open("play/fill-mask?model=pretrained")
@@ -215,6 +269,26 @@ def test_what_goes_wrong_is_said_on_the_page(browser: Any, address: str) -> None
     assert "[MASK]" in page.inner_text("#results")
     driven.problems = [one for one in driven.problems if "400" not in one]  # the browser's own note of the answer
     driven.finish("mistake")
+
+
+def test_an_answer_that_comes_late_does_not_replace_a_newer_one(browser: Any, address: str) -> None:
+    driven = Driven(browser, address)
+    page = driven.open("play/similarity?model=litebert-en")
+    page.wait_for_selector("#results[aria-busy=false]")
+    waiting: list[Any] = []
+    page.route("**/v1/similarity", lambda route: waiting.append(route))
+    for text in ("the older question", "the newer question"):
+        page.fill("[name=texts]", text)
+        with page.expect_request("**/v1/similarity"):
+            page.click("button.main")
+    assert page.get_attribute("#results", "aria-busy") == "true"
+    for route in reversed(waiting):
+        with page.expect_event("requestfinished"):
+            route.continue_()
+    page.wait_for_selector("#results[aria-busy=false] th:has-text('the newer question')")
+    page.wait_for_load_state("networkidle")
+    assert "older" not in page.inner_text("#results")
+    driven.finish("late")
 
 
 def test_text_is_never_taken_for_html(browser: Any, address: str) -> None:

@@ -199,6 +199,7 @@ def test_the_command_says_what_is_wrong(model_folders: dict[str, Path], tmp_path
         return " ".join(done.stderr.split())
 
     assert "there is no folder" in run(str(tmp_path / "none"))
+    assert "--runs names a folder" in run(str(model_folders["vectors"]), "--runs", str(tmp_path / "none"))
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

@@ -33,7 +33,8 @@ def serve(
         str | None, typer.Option(envvar="LITEBERT_API_KEY", help="A key that clients have to send; none is asked for.")
     ] = None,
     runs: Annotated[
-        Path, typer.Option(envvar="LITEBERT_RUNS", help="A folder whose training runs the page shows.")
+        Path,
+        typer.Option(envvar="LITEBERT_RUNS", help="A folder whose runs and grids of the lab the page shows."),
     ] = Path(),
     batch_tokens: Annotated[
         int, typer.Option(envvar="LITEBERT_BATCH_TOKENS", help="Tokens of requests that run together.")
@@ -63,11 +64,14 @@ def serve(
     from litebert.runtime import prepare_process
 
     prepare_process(keeps_memory=False)
+    from litebert.errors import RequestError
     from litebert.inference.index import is_index
     from litebert.serve.models import name_models
     from litebert.serve.server import run_server
     from litebert.serve.settings import ServeSettings
 
+    if not runs.is_dir():
+        raise RequestError(f"there is no folder {runs}: --runs names a folder with training runs")
     given = models or _choose_models(runs)
     indexes = [one for one in given if is_index(one.partition("=")[2] or one)]
     settings = checked(

@@ -13,28 +13,31 @@ import numpy as np
 import orjson
 from fastapi import Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import RedirectResponse
+from fastapi.responses import JSONResponse, PlainTextResponse, RedirectResponse
 from starlette.exceptions import HTTPException
 
 import litebert
 from litebert.errors import LitebertError
 from litebert.inference.load import cut_vectors, normalize
+from litebert.serve import answers
 from litebert.serve.batching import OverloadedError
 from litebert.serve.errors import ApiError, refusing, render_error
-from litebert.serve.gate import Gate
+from litebert.serve.gate import OPEN_PATHS, Gate
 from litebert.serve.models import Answered, Embedded
 from litebert.serve.schemas import (
     AnswerRequest,
     ChooseRequest,
+    ClassifyRequest,
     EmbeddingsRequest,
+    FillMaskRequest,
     InspectRequest,
     OrderRequest,
     PredictRequest,
     RerankRequest,
     SearchRequest,
     SimilarityRequest,
+    TagRequest,
     TeiRerankRequest,
-    TextsRequest,
     TokenIds,
 )
 from litebert.serve.service import Service
@@ -43,16 +46,19 @@ from litebert.serve.settings import ServeSettings
 __all__ = ["create_app", "create_app_from_environment"]
 
 _PAGE_FILES = {"app.js": "text/javascript", "style.css": "text/css"}
+# A report is a page that somebody else wrote: it may look as it likes, and do and load nothing.
+_REPORT_HEADERS = {
+    "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox"
+}
 _NOT_TEXTS = (
     "input holds token ids, which are another tokenizer's: send texts (in LangChain, make OpenAIEmbeddings with "
     "check_embedding_ctx_length=False)"
 )
 
 
-class _Json(Response):
+class _Json(JSONResponse):
     """JSON in which numbers of 32 bits are as short as they can be."""
-
-    media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
         """NumPy arrays are lists, and what is no number is null."""
@@ -84,6 +90,7 @@ def create_app(service: Service, on_ready: Callable[[], None] = lambda: None) ->
         docs_url=None,
         redoc_url=None,
         default_response_class=_Json,
+        responses=answers.PROBLEMS,
         lifespan=lifespan,
     )
     app.state.service = service
@@ -93,8 +100,26 @@ def create_app(service: Service, on_ready: Callable[[], None] = lambda: None) ->
     _add_answers(app)
     _add_reranking(app)
     _add_page(app)
+    if service.settings.api_key is not None:
+        _describe_key(app)
     paths = frozenset(path for route in app.routes if "{" not in (path := getattr(route, "path", "{")))
     return Gate(app, service.settings, service.metrics, paths)
+
+
+def _describe_key(app: FastAPI) -> None:
+    """Say in the schema that requests need the key, but for those of `OPEN_PATHS`."""
+    describe = app.openapi
+
+    def describe_with_key() -> dict[str, Any]:
+        schema = describe()
+        schema["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+        schema["security"] = [{"key": []}]
+        for path in OPEN_PATHS & schema["paths"].keys():
+            for operation in schema["paths"][path].values():
+                operation["security"] = []
+        return schema
+
+    app.openapi = describe_with_key  # type: ignore[method-assign]
 
 
 async def _service(request: Request) -> Service:  # a plain function would run in a thread of its own
@@ -154,52 +179,62 @@ def _add_errors(app: FastAPI) -> None:
 
 def _add_state(app: FastAPI) -> None:
     @app.head("/health", include_in_schema=False)
-    @app.get("/health", tags=["server"])
+    @app.get("/health", tags=["server"], response_model=answers.Health)
     async def health() -> Any:
         """Whether the process is alive."""
-        return {"status": "ok"}
+        return _Json({"status": "ok"})
 
     @app.head("/ready", include_in_schema=False)
-    @app.get("/ready", tags=["server"])
+    @app.get("/ready", tags=["server"], response_model=answers.Ready)
     async def ready(service: Given) -> Any:
         """Whether it takes requests: after all models are warm, and until it is told to stop."""
         if not service.is_ready:
             raise ApiError(503, "the models are not ready", "not_ready", headers={"retry-after": "1"})
-        return {"status": "ready", "models": list(service.models)}
+        return _Json({"status": "ready", "models": list(service.models)})
 
-    @app.get("/metrics", tags=["server"])
+    @app.get("/metrics", tags=["server"], response_class=PlainTextResponse)
     async def metrics(service: Given) -> Response:
         """For Prometheus."""
         service.update_gauges()
         content, media_type = service.metrics.render()
         return Response(content, media_type=media_type)
 
-    @app.get("/v1/models", tags=["models"])
+    @app.get("/v1/models", tags=["models"], response_model=answers.Listed[answers.ListedModel])
     async def list_models(service: Given) -> Any:
         """All models, and what can be asked of each."""
-        return {"object": "list", "data": [_describe(service, name) for name in service.models]}
+        return _Json({"object": "list", "data": [_describe(service, name) for name in service.models]})
 
-    @app.get("/v1/models/{name:path}", tags=["models"])
+    @app.get("/v1/models/{name:path}", tags=["models"], response_model=answers.ModelDetails)
     async def describe_model(name: str, service: Given) -> Any:
         """One model, with its architecture."""
         model = service.find(name)
-        return {**_describe(service, model.name), "architecture": model.describe_shape()}
+        return _Json({**_describe(service, model.name), "architecture": model.describe_shape()})
 
-    @app.get("/v1/indexes", tags=["models"])
+    @app.get("/v1/indexes", tags=["models"], response_model=answers.Listed[answers.ListedIndex])
     async def list_indexes(service: Given) -> Any:
         """What can be searched."""
         indexes = [{"id": name, "passages": len(one.index)} for name, one in service.indexes.items()]
-        return {"object": "list", "data": indexes}
+        return _Json({"object": "list", "data": indexes})
 
-    @app.get("/v1/runs", tags=["runs"])
+    @app.get("/v1/runs", tags=["runs"], response_model=answers.Listed[answers.ListedRun])
     async def list_runs(service: Given) -> Any:
         """Training runs in the folder that the server watches."""
-        return {"object": "list", "data": await service.list_runs()}
+        return _Json({"object": "list", "data": await service.list_runs()})
 
-    @app.get("/v1/runs/{name:path}", tags=["runs"])
+    @app.get("/v1/runs/{name:path}", tags=["runs"], response_model=answers.RunDetails)
     async def describe_run(name: str, service: Given) -> Any:
         """One run: its configuration and its curves."""
-        return await service.read_run(name)
+        return _Json(await service.read_run(name))
+
+    @app.get("/v1/labs", tags=["runs"], response_model=answers.Listed[answers.ListedLab])
+    async def list_labs(service: Given) -> Any:
+        """Finished grids of the lab in the folder that the server watches."""
+        return _Json({"object": "list", "data": await service.list_labs()})
+
+    @app.get("/v1/labs/{name:path}", tags=["runs"], response_model=answers.Lab)
+    async def describe_lab(name: str, service: Given) -> Any:
+        """One grid: its tables in Markdown, and where its report is."""
+        return _Json(await service.read_lab(name))
 
 
 def _describe(service: Service, name: str) -> dict[str, Any]:
@@ -211,7 +246,7 @@ def _describe(service: Service, name: str) -> dict[str, Any]:
 
 
 def _add_embeddings(app: FastAPI) -> None:
-    @app.post("/v1/embeddings", tags=["vectors"])
+    @app.post("/v1/embeddings", tags=["vectors"], response_model=answers.Embeddings)
     async def embeddings(request: EmbeddingsRequest, service: Given) -> Any:
         """Vectors of texts, as OpenAI's clients ask for them."""
         if isinstance(request.input, TokenIds):
@@ -233,7 +268,7 @@ def _add_embeddings(app: FastAPI) -> None:
         usage = {"prompt_tokens": tokens, "total_tokens": tokens}
         return _Json({"object": "list", "data": data, "model": model.name, "usage": usage, **_said_cut(found)})
 
-    @app.post("/v1/similarity", tags=["vectors"])
+    @app.post("/v1/similarity", tags=["vectors"], response_model=answers.Similarities)
     async def similarity(request: SimilarityRequest, service: Given) -> Any:
         """Cosines of texts with others: a row for each text."""
         model = service.find(request.model, "embed")
@@ -248,7 +283,7 @@ def _add_embeddings(app: FastAPI) -> None:
         cosines = vectors[: len(texts)] @ vectors[len(together) - len(others) :].T
         return _Json({"model": model.name, "similarity": cosines, **_said_cut(found)})
 
-    @app.post("/v1/search", tags=["vectors"])
+    @app.post("/v1/search", tags=["vectors"], response_model=answers.FoundPassages)
     async def search(request: SearchRequest, service: Given) -> Any:
         """The passages of an index, or of texts that come along, that lie nearest to a question."""
         queries = _as_list(request.query)
@@ -278,34 +313,40 @@ def _said_cut(found: Sequence[Embedded | Answered]) -> dict[str, list[int]]:
 
 
 def _add_answers(app: FastAPI) -> None:
-    @app.post("/v1/classify", tags=["answers"])
-    async def classify(request: TextsRequest, service: Given) -> Any:
+    @app.post("/v1/classify", tags=["answers"], response_model=answers.ClassifiedTexts)
+    async def classify(request: ClassifyRequest, service: Given) -> Any:
         """The class of each text, with the probabilities of all classes."""
-        return await _predict_texts(request, service, "classify")
+        texts: list[Any] = list(_as_list(request.input))
+        if request.pairs is not None:
+            pairs = _as_list(request.pairs)
+            if len(pairs) != len(texts):
+                raise ApiError(422, f"{len(texts)} texts and {len(pairs)} pairs do not fit", "invalid_value", "pairs")
+            texts = list(zip(texts, pairs, strict=True))
+        return await _predict(service, request.model, "classify", texts, request.pairs is not None)
 
-    @app.post("/v1/tag", tags=["answers"])
-    async def tag(request: TextsRequest, service: Given) -> Any:
+    @app.post("/v1/tag", tags=["answers"], response_model=answers.TaggedTexts)
+    async def tag(request: TagRequest, service: Given) -> Any:
         """A tag for each word of each text."""
-        return await _predict_texts(request, service, "tag")
+        return await _predict(service, request.model, "tag", _as_list(request.input))
 
-    @app.post("/v1/answer", tags=["answers"])
+    @app.post("/v1/answer", tags=["answers"], response_model=answers.FoundAnswers)
     async def answer(request: AnswerRequest, service: Given) -> Any:
         """The part of the context that answers the question."""
         return await _predict(service, request.model, "answer", [request.model_dump(include={"question", "context"})])
 
-    @app.post("/v1/choose", tags=["answers"])
+    @app.post("/v1/choose", tags=["answers"], response_model=answers.ChosenOptions)
     async def choose(request: ChooseRequest, service: Given) -> Any:
         """The option that fits best."""
         given = request.model_dump(include={"passage", "question", "options"})
         return await _predict(service, request.model, "choose", [given])
 
-    @app.post("/v1/predict", tags=["answers"])
+    @app.post("/v1/predict", tags=["answers"], response_model=answers.Predictions)
     async def predict(request: PredictRequest, service: Given) -> Any:
         """Whatever the model was fine-tuned for."""
         return await _predict(service, request.model, "predict", request.input)
 
-    @app.post("/v1/fill-mask", tags=["answers"])
-    async def fill_mask(request: TextsRequest, service: Given) -> Any:
+    @app.post("/v1/fill-mask", tags=["answers"], response_model=answers.FilledTexts)
+    async def fill_mask(request: FillMaskRequest, service: Given) -> Any:
         """The likeliest tokens for each mask of each text."""
         texts = _as_list(request.input)
         service.check_inputs(texts)
@@ -313,7 +354,7 @@ def _add_answers(app: FastAPI) -> None:
         found = await model.ask(("fill-mask", request.top), texts)
         return _Json({"model": model.name, "results": [_as_json(one) for one in found]})
 
-    @app.post("/v1/order", tags=["answers"])
+    @app.post("/v1/order", tags=["answers"], response_model=answers.OrderedTexts)
     async def order(request: OrderRequest, service: Given) -> Any:
         """How likely it is that the first text comes before the second."""
         service.check_inputs([request.first, request.second])
@@ -321,7 +362,7 @@ def _add_answers(app: FastAPI) -> None:
         (found,) = await model.ask(("order",), [(request.first, request.second)])
         return _Json({"model": model.name, **_as_json(found)})
 
-    @app.post("/v1/inspect", tags=["answers"])
+    @app.post("/v1/inspect", tags=["answers"], response_model=answers.Inside)
     async def inspect(request: InspectRequest, service: Given) -> Any:
         """What happens to a text inside the model: tokens, how far layers move them, and attention."""
         service.check_inputs([request.input])
@@ -332,19 +373,11 @@ def _add_answers(app: FastAPI) -> None:
         return _Json({"model": model.name, **vars(found), "attention": attention, "answers": answers})
 
 
-async def _predict_texts(request: TextsRequest, service: Service, ability: Any) -> Response:
-    texts: list[Any] = list(_as_list(request.input))
-    if request.pairs is not None:
-        pairs = _as_list(request.pairs)
-        if len(pairs) != len(texts):
-            raise ApiError(422, f"{len(texts)} texts and {len(pairs)} pairs do not fit", "invalid_value", "pairs")
-        texts = list(zip(texts, pairs, strict=True))
-    return await _predict(service, request.model, ability, texts)
-
-
-async def _predict(service: Service, name: str | None, ability: Any, inputs: Sequence[Any]) -> Response:
+async def _predict(
+    service: Service, name: str | None, ability: Any, inputs: Sequence[Any], of_pairs: bool | None = None
+) -> Response:
     service.check_inputs(inputs)
-    model = service.find(name, ability)
+    model = service.find(name, ability, of_pairs)
     found = await model.predict(inputs)
     results = [_as_json(one.answer) for one in found]
     return _Json({"model": model.name, "results": results, **_said_cut(found)})
@@ -361,17 +394,17 @@ def _as_json(answer: Any) -> Any:
 
 
 def _add_reranking(app: FastAPI) -> None:
-    @app.post("/v1/rerank", tags=["reranking"])
+    @app.post("/v1/rerank", tags=["reranking"], response_model=answers.Reranked)
     async def rerank(request: RerankRequest, service: Given) -> Any:
         """Documents by how well they fit a question, as Cohere's v1 and Jina's clients ask."""
         return await _rerank(request, service, "1")
 
-    @app.post("/v2/rerank", tags=["reranking"])
+    @app.post("/v2/rerank", tags=["reranking"], response_model=answers.Reranked)
     async def rerank_v2(request: RerankRequest, service: Given) -> Any:
         """The same as Cohere's v2 asks."""
         return await _rerank(request, service, "2")
 
-    @app.post("/rerank", tags=["reranking"])
+    @app.post("/rerank", tags=["reranking"], response_model=list[answers.ScoredText])
     async def rerank_tei(request: TeiRerankRequest, service: Given) -> Any:
         """The same as clients of Text Embeddings Inference ask: the answer is a bare list."""
         _model, ranked, _ = await _rank(service, request.model, request.query, request.texts, "texts")
@@ -431,3 +464,7 @@ def _add_page(app: FastAPI) -> None:
         if name not in _PAGE_FILES:
             raise ApiError(404, "there is no such path: see /docs")
         return Response((folder / name).read_bytes(), media_type=_PAGE_FILES[name], headers=fresh)
+
+    @app.get("/labs/{name:path}/report.html", include_in_schema=False)
+    async def report(name: str, service: Given) -> Response:
+        return Response(await service.read_report(name), media_type="text/html", headers={**fresh, **_REPORT_HEADERS})

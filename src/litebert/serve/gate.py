@@ -17,19 +17,21 @@ from litebert.serve.errors import render_error
 from litebert.serve.metrics import Metrics
 from litebert.serve.settings import ServeSettings
 
-__all__ = ["Gate"]
+__all__ = ["OPEN_PATHS", "Gate"]
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Any, Receive, Send], Awaitable[None]]
 
-_OPEN_PATHS = ("/", "/health", "/ready", "/docs", "/openapi.json")
+OPEN_PATHS = frozenset({"/", "/health", "/ready", "/docs", "/openapi.json"})
+"""What is answered without the key."""
 _OPEN_FOLDER = "/page/"
 _MOST_IN_FLIGHT = 2048
 _MOST_BYTES = 64_000_000
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _SLOW_BODY = 30.0  # seconds
+# What an answer does not say itself.
 _HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -73,7 +75,13 @@ class Gate:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message.get("headers", []), (b"x-request-id", request_id), *_HEADERS]
+                own = list(message.get("headers", []))
+                said = {name for name, _ in own}
+                message["headers"] = [
+                    *own,
+                    (b"x-request-id", request_id),
+                    *(one for one in _HEADERS if one[0] not in said),
+                ]
             await send(message)
 
         self.num_in_flight += 1
@@ -93,7 +101,7 @@ class Gate:
 
     async def _let_in(self, scope: Any, headers: dict[bytes, bytes], receive: Receive, send: Send) -> None:
         path = scope["path"]
-        is_open = path in _OPEN_PATHS or path.startswith(_OPEN_FOLDER)
+        is_open = path in OPEN_PATHS or path.startswith(_OPEN_FOLDER)
         if self.settings.api_key is not None and not is_open and not self._has_key(headers):
             message = "this server wants its API key: send it as `Authorization: Bearer KEY`"
             return await self._refuse(send, 401, message, "invalid_api_key", {"www-authenticate": "Bearer"})

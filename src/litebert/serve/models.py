@@ -101,6 +101,12 @@ class ServedModel:
         return found
 
     @property
+    def is_of_pairs(self) -> bool:
+        """Whether it was fine-tuned for pairs of texts."""
+        saved = self.pipeline.members[0].saved
+        return saved is not None and saved.task.is_pair
+
+    @property
     def dimensions(self) -> list[int]:
         """How many numbers a vector may have."""
         return [*self.config.embedding_dimensions, self.config.hidden_size]

@@ -2,26 +2,30 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, StrictBool, WithJsonSchema, model_validator
 
 __all__ = [
     "AnswerRequest",
     "ChooseRequest",
+    "ClassifyRequest",
     "EmbeddingsRequest",
+    "FillMaskRequest",
     "InspectRequest",
     "OrderRequest",
     "PredictRequest",
     "RerankRequest",
     "SearchRequest",
     "SimilarityRequest",
+    "TagRequest",
     "TeiRerankRequest",
-    "TextsRequest",
     "TokenIds",
 ]
 
 _TEXT = {"type": "string"}
 _TEXT_LIST = {"type": "array", "items": _TEXT, "minItems": 1}
 _ONE_OR_MORE = {"anyOf": [_TEXT, _TEXT_LIST]}
+_DOCUMENT = {"type": "object", "properties": {"text": _TEXT}, "required": ["text"]}
+_EXAMPLE = [_TEXT, {"type": "object", "description": "The columns of the task."}]
 
 
 # Lists are checked by hand: pydantic would describe each of a million wrong items, in every branch of a union.
@@ -81,14 +85,22 @@ Input = Annotated[
 Documents = Annotated[
     list[str],
     PlainValidator(_read_documents),
-    WithJsonSchema({"type": "array", "items": {"anyOf": [_TEXT, {"type": "object"}]}, "minItems": 1}),
+    WithJsonSchema({"type": "array", "items": {"anyOf": [_TEXT, _DOCUMENT]}, "minItems": 1}),
 ]
 Examples = Annotated[
     list[Any],
     PlainValidator(_read_examples),
-    WithJsonSchema({"anyOf": [_TEXT, {"type": "object"}, {"type": "array", "minItems": 1}]}),
+    WithJsonSchema(
+        {"anyOf": [*_EXAMPLE, {"type": "array", "items": {"anyOf": [*_EXAMPLE, _TEXT_LIST]}, "minItems": 1}]}
+    ),
 ]
 ModelName = Annotated[str | None, Field(description="One of /v1/models; the first that can do it if none is named.")]
+Filled = Annotated[str, Field(min_length=1)]
+Options = Annotated[
+    list[str],
+    PlainValidator(_read_list),
+    WithJsonSchema({"type": "array", "items": {"type": "string", "minLength": 1}, "minItems": 2}),
+]
 Top = Annotated[int, Field(ge=1, le=1000)]
 
 
@@ -99,6 +111,8 @@ class _Foreign(BaseModel):
 
 
 class _Own(BaseModel):
+    model_config = ConfigDict(json_schema_extra={"additionalProperties": False})
+
     model: ModelName = None
 
     @model_validator(mode="before")
@@ -117,7 +131,7 @@ class EmbeddingsRequest(_Foreign):
 
     input: Input
     encoding_format: Literal["float", "base64"] | None = None
-    dimensions: Annotated[int, Field(ge=1)] | None = None
+    dimensions: Annotated[int, Field(ge=1, description="One of the model's `dimensions` in /v1/models.")] | None = None
     depth: Annotated[int, Field(ge=1, description="Passes through the layers: fewer are faster.")] | None = None
 
 
@@ -127,7 +141,7 @@ class RerankRequest(_Foreign):
     query: str
     documents: Documents
     top_n: Annotated[int, Field(ge=1)] | None = None
-    return_documents: bool | None = None
+    return_documents: StrictBool | None = None
 
 
 class TeiRerankRequest(_Foreign):
@@ -135,15 +149,29 @@ class TeiRerankRequest(_Foreign):
 
     query: str
     texts: TextList
-    return_text: bool | None = None
+    return_text: StrictBool | None = None
 
 
-class TextsRequest(_Own):
+class ClassifyRequest(_Own):
+    """One text or several, or pairs of texts."""
+
+    input: Texts
+    pairs: Annotated[
+        Texts | None, Field(description="The second text of each, as many as there are in input, for a model of pairs.")
+    ] = None
+
+
+class TagRequest(_Own):
     """One text or several."""
 
     input: Texts
-    pairs: Annotated[Texts | None, Field(description="The second text of each, for a model of pairs.")] = None
-    top: Annotated[Top, Field(description="How many guesses, where there are guesses.")] = 5
+
+
+class FillMaskRequest(_Own):
+    """One text or several, each with one or more masks."""
+
+    input: Annotated[Texts, Field(description="Each text holds the model's `mask` of /v1/models, mostly [MASK].")]
+    top: Annotated[Top, Field(description="How many guesses for each mask.")] = 5
 
 
 class PredictRequest(_Own):
@@ -155,16 +183,16 @@ class PredictRequest(_Own):
 class AnswerRequest(_Own):
     """A question about a text."""
 
-    question: str
-    context: str
+    question: Filled
+    context: Filled
 
 
 class ChooseRequest(_Own):
     """A question about a passage, and options to choose from."""
 
-    passage: str
+    passage: Filled
     question: str
-    options: TextList
+    options: Options
 
 
 class SimilarityRequest(_Own):

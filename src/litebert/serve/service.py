@@ -1,4 +1,4 @@
-"""`Service`: all that the application holds: models with their queues, indexes, runs to watch, and limits."""
+"""`Service`: all that the application holds: models with their queues, indexes, runs and grids to watch, and limits."""
 
 import asyncio
 import contextlib
@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+from urllib.parse import quote
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from litebert.inference.load import cut_vectors, normalize
 from litebert.inference.nearest import TopK
 from litebert.inference.vectors import hash_encoder
 from litebert.serve.errors import ApiError
+from litebert.serve.labs import LabFolder, find_labs
 from litebert.serve.metrics import Metrics
 from litebert.serve.models import Ability, ModelVersion, ServedModel, estimate_tokens
 from litebert.serve.settings import ServeSettings
@@ -26,7 +28,10 @@ from litebert.training.run_folder import RunFolder, find_runs, read_kind, read_r
 
 __all__ = ["SearchResults", "ServedIndex", "Service"]
 
+Read = TypeVar("Read")
+
 _MOST_RUNS = 200
+_MOST_LABS = 50
 _CURVES = 400  # points of a curve, at most
 
 
@@ -133,20 +138,23 @@ class Service:
 
     # --- requests --------------------------------------------------------------------------------------------------
 
-    def find(self, name: str | None, ability: Ability | None = None) -> ServedModel:
-        """The model of a name, or the first that has the ability."""
+    def find(self, name: str | None, ability: Ability | None = None, of_pairs: bool | None = None) -> ServedModel:
+        """The model of a name, or the first that has the ability; of those one of pairs, or of single texts."""
         if name is not None and name not in self.models:
             known = ", ".join(self.models)
             raise ApiError(404, f"there is no model {name!r} here: choose one of {known}", "model_not_found", "model")
         chosen = [self.models[name]] if name is not None else list(self.models.values())
-        for model in chosen:
-            if ability is None or ability in model.abilities:
-                return model
+        able = [model for model in chosen if ability is None or ability in model.abilities]
+        fitting = [model for model in able if of_pairs in (None, model.is_of_pairs)]
+        for model in fitting or able:
+            return model
         who = "no model here" if name is None else f"the model {name}"
         if name is None:
-            raise ApiError(400, f"{who} was trained for {ability}: serve one that was", "not_able", "model")
-        able = ", ".join(chosen[0].abilities)
-        raise ApiError(400, f"{who} was not trained for {ability}, but for {able}", "not_able", "model")
+            made = "pretrain" if ability in ("fill-mask", "order") else "finetune"
+            advice = f"serve one that was (`litebert {made}` makes it)"
+            raise ApiError(400, f"{who} was trained for {ability}: {advice}", "not_able", "model")
+        known = ", ".join(chosen[0].abilities)
+        raise ApiError(400, f"{who} was not trained for {ability}, but for {known}", "not_able", "model")
 
     def check_inputs(self, inputs: Sequence[Any], param: str = "input") -> None:
         """Refuse what is too much for one request."""
@@ -230,3 +238,52 @@ class Service:
             "steps": run.steps[::every] + run.steps[-1:],
             "evaluations": run.evaluations,
         }
+
+    # --- grids of the lab ------------------------------------------------------------------------------------------
+
+    async def list_labs(self) -> list[dict[str, Any]]:
+        """The finished grids in the watched folder, the newest first."""
+        return await asyncio.to_thread(self._list_labs)
+
+    def _list_labs(self) -> list[dict[str, Any]]:
+        listed: list[dict[str, Any]] = []
+        for name, lab in self._labs().items():
+            with contextlib.suppress(LitebertError, OSError):
+                listed.append({"id": name, "changed": lab.changed})
+        return sorted(listed, key=lambda lab: -lab["changed"])[:_MOST_LABS]
+
+    def _labs(self) -> dict[str, LabFolder]:
+        return {} if self.settings.runs is None else find_labs(Path(self.settings.runs))
+
+    async def read_lab(self, name: str) -> dict[str, Any]:
+        """A grid with its tables."""
+        lab = await self._find_lab(name)
+
+        def read() -> dict[str, Any]:
+            report = f"/labs/{quote(name)}/report.html"
+            return {"id": name, "changed": lab.changed, "table": lab.read_table(), "report": report}
+
+        return await _read(read, name)
+
+    async def read_report(self, name: str) -> bytes:
+        """The page that a grid has of its own."""
+        return await _read((await self._find_lab(name)).read_report, name)
+
+    async def _find_lab(self, name: str) -> LabFolder:
+        """By a name that was found: nothing of it becomes a path."""
+        lab = (await asyncio.to_thread(self._labs)).get(name)
+        if lab is None:
+            raise _no_lab(name)
+        return lab
+
+
+def _no_lab(name: str) -> ApiError:
+    return ApiError(404, f"there is no grid {name!r} here: see /v1/labs", "lab_not_found")
+
+
+async def _read(read: Callable[[], Read], name: str) -> Read:
+    """What is read of a grid, which may be gone by now or lie elsewhere."""
+    try:
+        return await asyncio.to_thread(read)
+    except (LitebertError, OSError):
+        raise _no_lab(name) from None

@@ -73,13 +73,25 @@ const EXAMPLES = {
     similarity: { texts: "오늘 날씨가 정말 좋아요\n날씨가 참 맑네요\n저는 기차로 출근합니다" },
     search: { query: "환불은 언제 되나요?", texts: "환불은 열흘 안에 처리됩니다.\n일요일에는 쉽니다.\n소포는 기차로 보냅니다." },
     classify: { text: "정말 재미있는 영화\n지루해서 혼났다" },
-    "fill-mask": { text: "오늘 [MASK] 정말 좋아요" }, tokens: { text: "한국어를 공부합니다" }, tag: { text: "안나는 파리에서 왔다" },
+    tag: { text: "안나는 5월에 파리에서 베를린으로 갔다 ." },
+    answer: { question: "그녀는 어디에 살아요?", context: "언니는 2년 전에 부산을 떠났다. 지금은 제주도의 작은 집에 살면서 항구에서 일한다." },
+    choose: { passage: "하늘이 어두워서 그는 우산을 가져갔다.", question: "그는 무엇을 예상했나요?", options: "비\n편지\n손님" },
+    "fill-mask": { text: "오늘 [MASK] 정말 좋아요" },
+    order: { first: "그는 아침 일찍 일어났다.", second: "그리고 회사에 갔다." },
+    predict: { text: "작지만 좋은 카메라" },
+    tokens: { text: "한국어를 공부합니다" },
   },
   zh: {
     similarity: { texts: "今天天气很好\n天气真不错\n我坐火车上班" },
     search: { query: "什么时候退款？", texts: "退款在十天内完成。\n星期天我们休息。\n包裹用火车寄送。" },
     classify: { text: "这部电影真好看\n太无聊了" },
-    "fill-mask": { text: "今天天气很[MASK]" }, tokens: { text: "我喜欢学习中文" }, tag: { text: "安娜从巴黎来" },
+    tag: { text: "安娜 五月 从 巴黎 飞 到 柏林 。" },
+    answer: { question: "她住在哪里？", context: "我姐姐两年前离开了上海。她现在住在厦门的一间小房子里，在港口工作。" },
+    choose: { passage: "天色很暗，所以他带了雨伞。", question: "他认为会怎么样？", options: "会下雨\n会收到信\n会来客人" },
+    "fill-mask": { text: "今天天气很[MASK]" },
+    order: { first: "他很早就起床了。", second: "然后他去上班。" },
+    predict: { text: "一台不错的小相机" },
+    tokens: { text: "我喜欢学习中文" },
   },
 };
 const LANGUAGES = { en: "English", ko: "한국어", zh: "中文" };
@@ -141,7 +153,7 @@ const TRIES = {
     label: "Fill the gap", ability: "fill-mask", fields: [["text", "Text with one or more [MASK]", 3]],
     run: (f, model) => api("/v1/fill-mask", { model, input: f.text, top: 8 }),
     show: (found) => found.results[0].masks.map((guesses, i) => el("section", {}, el("h3", {}, `Gap ${i + 1}`),
-      bars(guesses.map((guess) => [guess.text.replaceAll("▁", " ").trim() || guess.text, guess.probability])))),
+      bars(guesses.map((guess) => [guess.text.replaceAll("▁", " ").trim() || "(a space)", guess.probability])))),
   },
   order: {
     label: "Order", ability: "order", fields: [["first", "A piece of text", 2], ["second", "Another one, from the same place", 2]],
@@ -182,30 +194,37 @@ function play(view, name, values) {
   const isPair = one.pair && model.task && model.task.is_pair;
   const fields = isPair ? [...one.fields, ["pairs", "The second text of each, one a line", 3]] : one.fields;
   const start = EXAMPLES[languages[0]][chosen] || EXAMPLES.en[chosen] || {};
-  const results = el("div", { class: "card", id: "results", "aria-live": "polite" }, el("p", { class: "soft" }, "The answer appears here."));
+  const lang = languages.length === 1 ? languages[0] : null; // fonts and line breaks depend on it
+  const results = el("div", { class: lang === "ko" ? "card whole-words" : "card", id: "results", "aria-live": "polite" }, el("p", { class: "soft" }, "The answer appears here."));
   const inputs = {};
   const choices = one.choices ? one.choices() : [];
   const form = el("form", { onsubmit: (event) => { event.preventDefault(); run(true); } },
     choices.map(([key, label, options]) => el("label", {}, label, (inputs[key] = el("select", {}, options.map(([value, text]) => el("option", { value, selected: values[key] === value }, text)))))),
     fields.map(([key, label, rows]) => el("label", {}, label, (inputs[key] = rows === 1
-      ? el("input", { type: "text", name: key, value: values[key] ?? start[key] ?? "" })
-      : el("textarea", { name: key, rows }, values[key] ?? start[key] ?? "")))),
+      ? el("input", { type: "text", name: key, lang, value: values[key] ?? start[key] ?? "" })
+      : el("textarea", { name: key, rows, lang }, values[key] ?? start[key] ?? "")))),
     el("div", { class: "examples" }, "Examples: ", languages.filter((code) => (EXAMPLES[code] || {})[chosen]).map((code) => [el("button", { type: "button", lang: code, onclick: () => {
       for (const [key, text] of Object.entries(EXAMPLES[code][chosen])) if (inputs[key]) inputs[key].value = text;
       run(true);
     } }, LANGUAGES[code]), " "])),
     el("button", { class: "main", type: "submit" }, "Run"));
+  let asked = 0; // an answer that comes after a newer question is not shown
   async function run(keepLink) {
     const given = Object.fromEntries(Object.entries(inputs).map(([key, input]) => [key, input.value]));
     if (keepLink) history.replaceState(null, "", link(["play", chosen], { model: model.id, ...given }));
-    const begun = performance.now();
+    const begun = performance.now(), number = ++asked;
+    results.setAttribute("aria-busy", "true");
+    let shown;
     try {
       const found = await one.run(given, model.id);
       const took = performance.now() - begun;
-      results.replaceChildren(...[cutNote(found), ...one.show(found, given), el("p", { class: "soft" }, `${found.model}, ${took.toFixed(0)} ms`)].filter(Boolean));
+      shown = [cutNote(found), ...one.show(found, given), el("p", { class: "soft" }, `${found.model}, ${took.toFixed(0)} ms`)].filter(Boolean);
     } catch (error) {
-      results.replaceChildren(el("p", { class: "bad", role: "alert" }, error.message));
+      shown = [el("p", { class: "bad", role: "alert" }, error.message)];
     }
+    if (number !== asked) return;
+    results.replaceChildren(...shown);
+    results.setAttribute("aria-busy", "false");
   }
   view.append(el("nav", { class: "tabs", "aria-label": "What to try" }, able.map(([key, other]) => el("a", { href: link(["play", key], { model: model.id }), "aria-current": key === chosen ? "page" : null }, other.label))),
     el("div", { class: "two" }, form, el("div", {}, results)));
@@ -283,7 +302,7 @@ function chart(series, xName) {
   const [x0, x1] = range(all.map(([x]) => x)), [y0, y1] = range(all.map(([, y]) => y));
   const px = (x) => left + ((x - x0) / (x1 - x0)) * (width - left - 12), py = (y) => 10 + ((y1 - y) / (y1 - y0)) * (height - bottom - 10);
   const ticks = [0, 0.5, 1];
-  const short = (value) => (Math.abs(value) >= 10000 ? `${Math.round(value / 1000)}k` : Number(value.toPrecision(3)).toString());
+  const short = (value) => (Math.abs(value) >= 10000 ? `${Math.round(value / 1000)}k` : value && Math.abs(value) < 0.001 ? value.toExponential(1) : Number(value.toPrecision(3)).toString());
   return svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": series.map((one) => `${one.name}: from ${short(one.points[0][1])} to ${short(one.points.at(-1)[1])}`).join("; ") },
     ticks.map((t) => { const y = y0 + t * (y1 - y0), x = x0 + t * (x1 - x0); return [svg("line", { class: "axis", x1: left, x2: width - 12, y1: py(y), y2: py(y) }),
       svg("text", { x: left - 6, y: py(y) + 4, "text-anchor": "end" }, short(y)), svg("text", { x: px(x), y: height - 16, "text-anchor": "middle" }, short(x))]; }).flat(),
@@ -301,23 +320,25 @@ function flatten(value, prefix = "") {
 }
 
 async function showRuns(view, _, values) {
-  const runs = (await api("/v1/runs")).data;
+  const [runs, labs] = (await Promise.all([api("/v1/runs"), api("/v1/labs")])).map((found) => found.data);
   view.append(el("h2", {}, "Training runs"));
-  if (!runs.length) {
-    view.append(el("p", {}, "There are no runs in the folder that this server watches (--runs)."));
-    return;
-  }
+  if (runs.length) await showCurves(view, runs, values);
+  else view.append(el("p", {}, "There are no runs in the folder that this server watches (--runs)."));
+  if (labs.length) await showLabs(view, labs, values);
+}
+
+async function showCurves(view, runs, values) {
   const chosen = new Set(values.runs ? values.runs.split(",").map(decodeURIComponent) : [runs[0].id]);
   const charts = el("div", { class: "two", id: "charts" }), differences = el("div");
   const list = el("fieldset", { class: "runs card" }, el("legend", {}, "Runs, the newest first"), runs.map((run) => el("label", {}, el("input", { type: "checkbox", checked: chosen.has(run.id), onchange: (event) => {
     if (event.target.checked) chosen.add(run.id); else chosen.delete(run.id);
-    history.replaceState(null, "", link(["runs"], { runs: [...chosen].map(encodeURIComponent).join(",") }));
+    keep("runs", { runs: [...chosen].map(encodeURIComponent).join(",") });
     draw();
   } }), ` ${run.id} `, el("small", {}, `${run.kind}, ${new Date(1000 * run.changed).toLocaleString()}`))));
   const legend = el("p", { class: "legend" });
   view.append(list, legend, charts, differences);
   async function draw() {
-    const read = (await Promise.all([...chosen].map((id) => api(`/v1/runs/${id.split("/").map(encodeURIComponent).join("/")}`).catch(() => null)))).filter(Boolean);
+    const read = (await Promise.all([...chosen].map((id) => api(`/v1/runs/${address(id)}`).catch(() => null)))).filter(Boolean);
     const series = {};
     read.forEach((run, i) => {
       for (const [rows, kind] of [[run.steps, "training"], [run.evaluations, "evaluation"]]) {
@@ -342,6 +363,73 @@ async function showRuns(view, _, values) {
   leave = () => clearInterval(timer);
 }
 
+// --- grids of the lab --------------------------------------------------------------------------------------------------
+
+const address = (name) => name.split("/").map(encodeURIComponent).join("/");
+
+async function showLabs(view, labs, values) {
+  const chosen = labs.find((lab) => lab.id === values.lab) || labs[0];
+  const select = el("select", { id: "lab" }, labs.map((lab) => el("option", { value: lab.id, selected: lab === chosen }, lab.id)));
+  const shown = el("div", { id: "tables" });
+  const draw = async () => {
+    try {
+      const lab = await api(`/v1/labs/${address(select.value)}`);
+      shown.replaceChildren(el("p", {}, el("small", {}, `finished ${new Date(1000 * lab.changed).toLocaleString()} · `),
+        el("a", { href: lab.report, target: "_blank", rel: "noopener", onclick: (event) => saveReport(event, lab) }, "the whole report")),
+        ...renderMarkdown(lab.table));
+    } catch (error) {
+      shown.replaceChildren(el("p", { class: "bad", role: "alert" }, error.message));
+    }
+  };
+  select.addEventListener("change", () => { keep("runs", { lab: select.value }); draw(); });
+  view.append(el("h2", {}, "Grids of the lab"), el("p", {}, el("label", {}, "Grid ", select)), shown);
+  await draw();
+}
+
+/** A link cannot send the key, so that a report of a server that asks for one is saved as a file instead. */
+async function saveReport(event, lab) {
+  const key = sessionStorage.getItem("litebert-key");
+  if (!key) return;
+  event.preventDefault();
+  const answer = await fetch(lab.report, { headers: { authorization: `Bearer ${key}` } });
+  if (!answer.ok) { $("status").textContent = `the server answered ${answer.status}`; return; }
+  const file = URL.createObjectURL(await answer.blob());
+  el("a", { href: file, download: `${lab.id.replaceAll("/", "-")}.html` }).click();
+  setTimeout(() => URL.revokeObjectURL(file), 10000);
+}
+
+/** Headings, paragraphs and pipe tables of Markdown; all else is text as it stands. Nothing is taken for HTML. */
+function renderMarkdown(text) {
+  const nodes = [];
+  const rows = text.split(/\r?\n/);
+  const isRule = (line) => line !== undefined && line.includes("|") && /^[\s|:-]+$/.test(line) && line.includes("-");
+  for (let i = 0; i < rows.length; i++) {
+    if (rows[i].includes("|") && isRule(rows[i + 1])) {
+      const head = cellsOf(rows[i]);
+      const sides = cellsOf(rows[i + 1]).map((cell) => (cell.endsWith(":") ? (cell.startsWith(":") ? "center" : "right") : null));
+      const body = [];
+      for (i += 2; i < rows.length && rows[i].includes("|"); i++) body.push(cellsOf(rows[i]));
+      i -= 1;
+      const side = (n) => (sides[n] ? { style: { textAlign: sides[n] } } : {});
+      nodes.push(el("div", { class: "card", tabindex: "0", role: "region", "aria-label": "Table" }, el("table", { class: "lab" },
+        el("thead", {}, el("tr", {}, head.map((cell, n) => el("th", { scope: "col", ...side(n) }, inline(cell))))),
+        el("tbody", {}, body.map((row) => el("tr", {}, head.map((_, n) => el("td", side(n), inline(row[n] ?? "")))))))));
+    } else if (/^#{1,6} /.test(rows[i])) nodes.push(el("h3", {}, inline(rows[i].replace(/^#+ /, "").trim())));
+    else if (rows[i].trim()) nodes.push(el("p", {}, inline(rows[i].trim())));
+  }
+  return nodes;
+}
+
+/** The cells of a row; `\\|` is a bar inside of one. */
+function cellsOf(line) {
+  const inner = line.trim().replace(/^\|/, "").replace(/(?<!\\)\|$/, "");
+  return inner.split(/(?<!\\)\|/).map((cell) => cell.replaceAll("\\|", "|").trim());
+}
+
+/** Bold text and code; what looks like a link or like HTML stays as it is written. */
+const inline = (text) => text.split(/(\*\*[^*]+\*\*|`[^`]+`)/).filter(Boolean).map((part) =>
+  (/^\*\*[^*]+\*\*$/.test(part) ? el("strong", {}, part.slice(2, -2)) : /^`[^`]+`$/.test(part) ? el("code", {}, part.slice(1, -1)) : part));
+
 // --- the API ----------------------------------------------------------------------------------------------------------
 
 async function showApi(view) {
@@ -365,6 +453,12 @@ let leave = () => {};
 function link(path, values = {}) {
   const query = new URLSearchParams(Object.entries(values).filter(([, value]) => value)).toString();
   return `#/${path.join("/")}${query ? `?${query}` : ""}`;
+}
+
+/** Change some values of the link, and keep the others. */
+function keep(path, values) {
+  const now = Object.fromEntries(new URLSearchParams(location.hash.split("?")[1] || ""));
+  history.replaceState(null, "", link([path], { ...now, ...values }));
 }
 
 async function show() {
