@@ -17,7 +17,7 @@ from litebert.hub import resolve
 from litebert.inference.inspection import inspect_text
 from litebert.inference.load import ENSEMBLE, Pipeline, load
 from litebert.model.cost import count_parameters
-from litebert.model.sharing import layer_plan
+from litebert.model.sharing import layer_plan, without_sharing
 from litebert.serve.batching import BatchQueue, OnBatch, QueueLimits
 from litebert.tasks.kinds import kind_of
 
@@ -140,15 +140,7 @@ class ServedModel:
     def describe_shape(self) -> dict[str, Any]:
         """The architecture: its sizes, which layers share which blocks, and the parameters beside BERT's."""
         config = self.config
-        unshared = config.updated(
-            family="bert",
-            embedding_size=config.hidden_size,
-            sharing="none",
-            num_groups=1,
-            num_inner_layers=1,
-            num_layers=len(layer_plan(config)),
-            project_square_embeddings=False,
-        )
+        unshared = without_sharing(config)
         return {
             "config": config.model_dump(mode="json"),
             "layers": layer_plan(config),
