@@ -93,7 +93,7 @@ def format_number(value: float, form: str) -> str:
     """A number as tables show it.
 
     >>> [format_number(0.1234, "percent"), format_number(11683584, "count"), format_number(0.1234, "number")]
-    ['12.3', '12M', '0.123']
+    ['12.3', '11.7M', '0.123']
     """
     match form:
         case "percent":
