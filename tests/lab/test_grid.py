@@ -156,6 +156,14 @@ def test_a_grid_stays_what_it_was_begun_as(finished: Grid) -> None:
     assert small_grid(finished.options.corpus, finished.folder, steps=None).steps == 6
 
 
+def test_a_table_that_trains_nothing_leaves_a_grid_as_it_is(finished: Grid) -> None:
+    run_grid(finished)
+    described = small_experiment(trains=False, findings=[])
+    options = replace(finished.options, corpus=Path("nowhere"), steps=None)
+    run_grid(plan_grid({"table00": described}, finished.folder, options))
+    assert small_grid(finished.options.corpus, finished.folder, steps=None).steps == 6
+
+
 def test_more_text_must_be_named(small_corpus: Corpus, tmp_path: Path) -> None:
     with pytest.raises(RequestError, match="--more-text"):
         small_grid(

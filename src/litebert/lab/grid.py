@@ -365,6 +365,8 @@ class _Task:
 
 def run_grid(grid: Grid, on_event: Callable[[GridEvent], None] = lambda event: None) -> GridResult:
     """Run all cells that are not done. One that fails is reported, and the rest goes on; so is what begins from it."""
+    if not grid.cells:
+        return GridResult(grid.folder, 0, 0, {})  # tables that are only described leave what a grid has settled alone
     grid.folder.mkdir(parents=True, exist_ok=True)
     lock = lock_folder(grid.folder, "grid")
     try:
