@@ -37,7 +37,7 @@ from litebert.hub import DEFAULT_ENCODER
 from litebert.inference.lines import read_lines
 from litebert.inference.load import Pipeline, load
 from litebert.lab.experiment import open_experiment
-from litebert.lab.grid import Grid, GridEvent, GridOptions, GridResult, plan_grid, run_grid
+from litebert.lab.grid import Grid, GridEvent, GridOptions, GridResult, plan_grid, read_settled, run_grid
 from litebert.lab.measures import read_task
 from litebert.lab.results import write_outputs
 from litebert.lab.scales import find_scale
@@ -375,21 +375,14 @@ def plan_experiments(
     for name, one in opened.items():
         if one.scale is not None and one.trains and one.scale != scale:
             raise RequestError(f"{name} is for --scale {one.scale}")
-    fuel = folder / "corpus" if corpus is None else Path(corpus)
-    needs_text = any(one.trains for one in opened.values())
-    needs_tasks = any(one.trains and "tasks" in one.measures for one in opened.values())
-    will_have = find_scale(scale).vocab_size if dry_run and corpus is None else None
-    if needs_text and corpus is None and not dry_run:
-        _prepare_experiments(text, column, folder, find_scale(scale).vocab_size, on_message)
-    if tasks is None:
-        has_example = needs_tasks and corpus is None and _is_builtin(text) and not dry_run
-        tasks = [_write_example_task(folder)] if has_example else []
-    for entry in tasks:
+    if corpus is not None and text != "builtin:documentation":
+        raise RequestError("--corpus and --text both say what to read: leave one of them out")
+    for entry in tasks or ():
         read_task(entry)  # what is wrong is said before anything runs
     options = GridOptions(
-        corpus=fuel,
+        corpus=folder / "corpus" if corpus is None else Path(corpus),
         more_text=None if more_text is None else Path(more_text),
-        tasks=tuple(tasks),
+        tasks=tuple(tasks or ()),
         scale=scale,
         seeds=seeds,
         steps=steps,
@@ -398,6 +391,15 @@ def plan_experiments(
         threads=threads,
         scheduler=scheduler,
     )
+    vocab_size = find_scale(scale).vocab_size
+    read_settled(folder, options)
+    needs_text = any(one.trains for one in opened.values())
+    needs_tasks = any(one.trains and "tasks" in one.measures for one in opened.values())
+    if needs_text and corpus is None and not dry_run:
+        _prepare_experiments(text, column, folder, vocab_size, on_message)
+        if tasks is None and needs_tasks and _is_builtin(text):
+            options = replace(options, tasks=(_write_example_task(folder),))
+    will_have = vocab_size if dry_run and corpus is None else None
     return plan_grid(opened, folder, options, dry_run, will_have, on_message)
 
 
@@ -439,7 +441,13 @@ def _prepare_experiments(
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / "tokenizer" / MANIFEST).is_file():
         on_message("training a tokenizer")
-        train_tokenizer(open_sources(text, column, False, folder), folder / "tokenizer", vocab_size=vocab_size)
+        try:
+            train_tokenizer(open_sources(text, column, False, folder), folder / "tokenizer", vocab_size=vocab_size)
+        except RequestError as error:
+            raise RequestError(
+                f"the scale wants a vocabulary of {vocab_size:,} ({error}): give it more --text, or a --corpus that "
+                "`litebert tokenizer train` and `litebert prepare` made with fewer pieces"
+            ) from None
     on_message("cutting the text into word pieces")
     prepare(text, folder / "tokenizer", folder / "corpus", column=column)
 

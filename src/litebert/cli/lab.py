@@ -140,6 +140,9 @@ def show(
     from litebert.folders import read_json, read_text
     from litebert.lab.experiment import open_experiment
 
+    if not as_json and (out / name / "table.md").is_file():  # also of a file that is not here any more
+        typer.echo(read_text(out / name / "table.md"))
+        return
     stem, experiment = open_experiment(name)
     if as_json:
         path = out / stem / "results.json"

@@ -63,7 +63,7 @@ def _decide(finding: Finding, low: float, high: float) -> Outcome:
     if finding.above is not None:
         if low > finding.above:
             return "holds"
-        return "does not hold" if high <= finding.above else "open"
+        return "does not hold" if high < finding.above else "open"
     assert finding.within is not None
     if -finding.within < low and high < finding.within:
         return "holds"

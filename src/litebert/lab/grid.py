@@ -29,7 +29,17 @@ from litebert.pretraining.config import PretrainConfig
 from litebert.training.monitoring import watching_signals
 from litebert.training.settings import apply_settings
 
-__all__ = ["Grid", "GridEvent", "GridOptions", "GridResult", "PlannedCell", "describe_cell", "plan_grid", "run_grid"]
+__all__ = [
+    "Grid",
+    "GridEvent",
+    "GridOptions",
+    "GridResult",
+    "PlannedCell",
+    "describe_cell",
+    "plan_grid",
+    "read_settled",
+    "run_grid",
+]
 
 GRID, CELLS = "grid.json", "cells"
 _SECONDS_BETWEEN_LOOKS = 0.5
@@ -145,7 +155,7 @@ def plan_grid(
     corpus that is not there yet.
     """
     scale = find_scale(options.scale)
-    known = _read_known(folder, options)
+    known = read_settled(folder, options)
     trained = {name: one for name, one in experiments.items() if one.trains}
     measured: dict[str, float] = dict(known.get("pace", {}))
     steps = options.steps or known.get("steps") or scale.steps
@@ -176,7 +186,7 @@ def _looks_at_pace(experiment: Experiment) -> bool:
     )
 
 
-def _read_known(folder: Path, options: GridOptions) -> dict[str, Any]:
+def read_settled(folder: Path, options: GridOptions) -> dict[str, Any]:
     """What a grid that was begun in the folder has settled; other wishes are refused."""
     path = folder / GRID
     if not path.is_file():
