@@ -18,7 +18,7 @@ from litebert.errors import RequestError
         ({"project_square_embeddings": True}, "embedding_size = hidden_size"),
         ({"pad_token_id": 30_000}, "below vocab_size"),
         ({"hidden_size": "768"}, "valid integer"),
-        ({"colour": "red"}, "Extra inputs"),
+        ({"colour": "red"}, "Extra inputs|no setting colour"),
         ({"sharing": "some"}, "Input should be"),
         ({"hidden_dropout": 1.0}, "less than 1"),
     ],

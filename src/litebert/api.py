@@ -395,6 +395,8 @@ def plan_experiments(
     read_settled(folder, options)
     needs_text = any(one.trains for one in opened.values())
     needs_tasks = any(one.trains and "tasks" in one.measures for one in opened.values())
+    if tasks and not needs_tasks:
+        on_message(f"--task changes nothing: {', '.join(opened)} measures no tasks")
     if needs_text and corpus is None and not dry_run:
         _prepare_experiments(text, column, folder, vocab_size, on_message)
         if tasks is None and needs_tasks and _is_builtin(text):

@@ -162,5 +162,7 @@ def explain(error: ValidationError) -> str:
     """Say in one line what pydantic found, the first finding only."""
     first = error.errors(include_url=False)[0]
     where = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        return f"there is no setting {where}"
     what = first["msg"].removeprefix("Value error, ")
     return f"{where}: {what}" if where else what

@@ -85,8 +85,8 @@ def parse_rate(text: str) -> float:
     compact = text.lower().replace(" ", "")
     match = re.fullmatch(r"(\d{1,30}(?:\.\d{1,30})?)([kmgtp]?)(?:flops?(?:/s)?)?", compact)
     rate = float(match[1]) * _STEPS[match[2]] if match else 0.0
-    if not 0 < rate <= 1e21:
-        raise RequestError(f"{text!r} is no number of operations a second; write it like 300G, 50T or 50TFLOP/s")
+    if not 1e9 <= rate <= 1e21:  # a forgotten unit is far below
+        raise RequestError(f"{text!r} operations a second is no machine's rate; write it like 300G, 50T or 50TFLOP/s")
     return rate
 
 

@@ -66,14 +66,28 @@ def test_what_varies_makes_all_combinations() -> None:
         ('title = "a"\nabout = "b"', "needs cells, or settings to vary"),
         ('title = "a"\nabout = "b"\ncells = [{name = "x"}, {name = "x"}]', "two cells are called 'x'"),
         ('title = "a"\nabout = "b"\ncells = [{name = "x", begin_from = "y"}]', "which is no cell before it"),
-        ('title = "a"\nabout = "b"\ncells = [{name = "x", colour = 1}]', "colour"),
+        ('title = "a"\nabout = "b"\ncells = [{name = "x", colour = 1}]', "no setting cells.0.colour: choose from name"),
         (
-            'title = "a"\nabout = "b"\ncells = [{name = "x"}]\n[[findings]]\nclaim = "c"\nmetric = "m"\nabove = 0.0\n'
-            "contrast = { y = 1.0 }",
-            "names 'y', which is no cell",
+            'title = "a"\nabout = "b"\ncells = [{name = "x"}]\n[[findings]]\nclaim = "c"\nmetric = "mlm_loss"\n'
+            "above = 0.0\ncontrast = { y = 1.0 }",
+            "names 'y', which is no cell: the cells are 'x'",
         ),
         (
-            'title = "a"\nabout = "b"\ncells = [{name = "x"}]\n[[findings]]\nclaim = "c"\nmetric = "m"\n'
+            'title = "a"\nabout = "b"\ncells = [{name = "x"}]\ncolumns = [{metric = "mlm_acuracy", title = "t"}]',
+            "no metric 'mlm_acuracy': did you mean mlm_accuracy",
+        ),
+        (
+            'title = "a"\nabout = "b"\ncells = [{name = "x"}]\ncolumns = [{metric = "sop_probe", title = "t"}]',
+            "'sop_probe' needs \"probes\" in measures",
+        ),
+        (
+            'title = "a"\nabout = "b"\ncells = [{name = "x"}]\n[[plots]]\nkind = "curves"\n'
+            'metric = "mlm_loss"\ntitle = "t"',
+            "only of curve_mlm_accuracy and curve_sop_accuracy",
+        ),
+        ('title = "a"\nabout = "b"\nmesures = ["masked"]', "no setting mesures: did you mean measures"),
+        (
+            'title = "a"\nabout = "b"\ncells = [{name = "x"}]\n[[findings]]\nclaim = "c"\nmetric = "mlm_loss"\n'
             "contrast = { x = 1.0 }",
             "needs one of above and within",
         ),

@@ -16,6 +16,7 @@ import pytest
 from litebert.corpus.corpus import Corpus
 from litebert.errors import RequestError
 from litebert.lab.cell import CellRun, CellStatus, is_measured, read_result, run_cell
+from litebert.lab.experiment import CURVES, METRICS
 from litebert.lab.grid import Grid, _Run, plan_grid, run_grid
 from litebert.lab.results import collect, render_markdown, write_outputs
 from tests.conftest import need, soak_count
@@ -76,6 +77,8 @@ def test_outputs_are_for_people_and_machines(finished: Grid) -> None:
     page = (folder / "report.html").read_text(encoding="utf-8")
     assert page.count("<svg") == 2
     assert "<script" not in page
+    assert "lab run table0.toml --scale nano" in page  # how to repeat it
+    assert 'href="table.csv"' in page
     assert 'href="table0/report.html"' in (finished.folder / "index.html").read_text(encoding="utf-8")
 
 
@@ -107,7 +110,8 @@ def test_a_new_measure_is_taken_of_the_model_that_is_there(finished: Grid) -> No
     assert after is not None
     assert after["metrics"].items() > before["metrics"].items()
     assert len(after["series"]["distance"]) == 2  # layers
-    assert {"nsp_probe", "sop_probe", "angle_variation"} <= {*after["metrics"]}
+    assert {*after["metrics"]} == {*METRICS["masked"], *METRICS["layers"], *METRICS["probes"]}
+    assert {*after["series"]} == {*CURVES["curves"], *CURVES["layers"]}
     assert (Path(task.run.folder) / "model" / "model.safetensors").stat().st_mtime_ns == weights
 
 

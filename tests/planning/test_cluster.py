@@ -224,7 +224,7 @@ def test_what_is_no_speed_of_a_link(text: str) -> None:
 
 
 def test_rates() -> None:
-    assert [parse_rate(it) for it in ("50T", "300 GFLOP/s", "1", "2PFLOPS")] == [5e13, 3e11, 1.0, 2e15]
-    for text in ("0", "fast", "50X", "", "9" * 25 + "P"):
+    assert [parse_rate(it) for it in ("50T", "300 GFLOP/s", "1G", "2PFLOPS")] == [5e13, 3e11, 1e9, 2e15]
+    for text in ("0", "50", "fast", "50X", "", "9" * 25 + "P"):  # 50: the T was forgotten
         with pytest.raises(RequestError, match="write it like"):
             parse_rate(text)

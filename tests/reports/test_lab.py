@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from litebert.reports.lab import LabPage, PlotView, write_index, write_lab_page
+from litebert.reports.lab import IndexEntry, LabPage, PlotView, write_index, write_lab_page
 from litebert.tasks.sections import Table
 
 PAGE = LabPage(
@@ -31,5 +31,7 @@ def test_a_page_is_whole_escaped_and_the_same(tmp_path: Path) -> None:
 
 def test_the_list_leads_to_the_pages(tmp_path: Path) -> None:
     counts = {"holds": 2, "does not hold": 1, "open": 0}
-    page = write_index(tmp_path / "index.html", [("table4", "Table 4: what layers share", counts)]).read_text("utf-8")
-    assert '<a href="table4/report.html">Table 4: what layers share</a></td><td>2</td><td>1</td><td>0</td>' in page
+    entry = IndexEntry("table4", "Table 4: what layers share", "nano, 750 steps, 3 seeds", counts)
+    page = write_index(tmp_path / "index.html", [entry]).read_text("utf-8")
+    assert '<a href="table4/report.html">Table 4: what layers share</a></td><td>nano, 750 steps, 3 seeds</td>' in page
+    assert "<td>2</td><td>1</td><td>0</td>" in page

@@ -81,6 +81,7 @@ def run(
 
     prepare_process()
     from litebert import api
+    from litebert.folders import read_json
 
     options: dict[str, Any] = {
         "corpus": corpus,
@@ -116,8 +117,16 @@ def run(
     stems = [Path(name).stem for name in names]
     if as_json:
         failures = dict(sorted(result.failures.items()))
-        tables = {name: str(out / name / "results.json") for name in stems}
-        print_json({"done": result.done, "total": result.total, "failures": failures, "tables": tables})
+        tables = {name: out / name / "results.json" for name in stems}
+        print_json(
+            {
+                "done": result.done,
+                "total": result.total,
+                "failures": failures,
+                "tables": {name: str(path) for name, path in tables.items()},
+                "verdicts": {name: read_json(path)["verdicts"] for name, path in tables.items()},
+            }
+        )
     else:
         for name in stems:
             typer.echo((out / name / "table.md").read_text(encoding="utf-8"))

@@ -124,9 +124,6 @@ def validated(make: Callable[[], Config]) -> Config:
     try:
         return make()
     except ValidationError as error:
-        if error.errors()[0]["type"] == "extra_forbidden":
-            name = ".".join(map(str, error.errors()[0]["loc"]))
-            raise typer.BadParameter(f"there is no setting {name}") from None
         raise typer.BadParameter(explain(error)) from None
 
 

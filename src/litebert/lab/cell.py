@@ -74,7 +74,7 @@ def run_cell(run: CellRun) -> CellStatus:
 
 
 def _run(run: CellRun, folder: Path) -> CellStatus:
-    from litebert.runtime import prepare_process
+    from litebert.runtime import describe_machine, prepare_process
 
     prepare_process()
     import torch
@@ -114,7 +114,7 @@ def _run(run: CellRun, folder: Path) -> CellStatus:
             "steps": config.train.steps,
             "seconds": round(time.monotonic() - begun, 1),
             "versions": {name: version(name) for name in ("litebert", "torch", "numpy")} | {"python": _python()},
-            "machine": platform.processor() or platform.machine(),
+            "machine": describe_machine()["cpu"],
             "threads": run.threads,
         },
     )

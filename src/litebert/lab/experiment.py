@@ -4,6 +4,7 @@ Those of the paper lie in `experiments/` as TOML; one of your own is a file like
 a scale shrinks (`litebert.lab.scales`); settings are those of `litebert pretrain --set`, taken as they are.
 """
 
+import difflib
 import itertools
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,10 +19,38 @@ from litebert.errors import RequestError
 from litebert.folders import read_text
 from litebert.training.settings import merge_settings, read_settings
 
-__all__ = ["Cell", "Column", "Experiment", "Finding", "Plot", "list_experiments", "open_experiment"]
+__all__ = [
+    "CURVES",
+    "FACTS",
+    "METRICS",
+    "Cell",
+    "Column",
+    "Experiment",
+    "Finding",
+    "Plot",
+    "list_experiments",
+    "open_experiment",
+]
 
 Measure = Literal["masked", "probes", "tasks", "layers"]
 PaperValues = dict[str, float | str]
+FACTS = (
+    *("steps", "seconds_per_step", "tokens_per_second"),
+    *("parameters", "num_layers", "hidden_size", "embedding_size", "sharing"),
+)
+"""What is known of every cell."""
+METRICS: dict[Measure, tuple[str, ...]] = {
+    "masked": ("mlm_accuracy", "mlm_loss", "sentence_accuracy"),
+    "probes": ("nsp_probe", "sop_probe"),
+    "tasks": ("tasks",),
+    "layers": ("distance_variation", "angle_variation", "last_distance", "last_angle"),
+}
+"""What each measure finds; of tasks also task_NAME for each of them."""
+CURVES: dict[str, tuple[str, ...]] = {
+    "curves": ("curve_mlm_accuracy", "curve_sop_accuracy"),
+    "layers": ("distance", "angle"),
+}
+"""Rows of numbers that a kind of plot can draw."""
 
 
 class _Record(BaseModel):
@@ -126,8 +155,35 @@ class Experiment(_Record):
                     raise ValueError(f"{cell.name!r} names {other!r}, which is no cell")
         for finding in self.findings:
             if unknown := [name for name in finding.contrast if name not in names]:
-                raise ValueError(f"the finding {finding.claim!r} names {unknown[0]!r}, which is no cell")
+                known = ", ".join(map(repr, names))
+                raise ValueError(
+                    f"the finding {finding.claim!r} names {unknown[0]!r}, which is no cell: the cells are {known}"
+                )
+        self._check_metrics()
         return self
+
+    def _check_metrics(self) -> None:
+        """Refuse what nobody measures: its column would stay empty."""
+        single = [column.metric for column in self.columns] + [finding.metric for finding in self.findings]
+        single += [plot.metric for plot in self.plots if plot.kind == "spread"]
+        for metric in single:
+            self._check_metric(metric)
+        for plot in self.plots:
+            if plot.kind != "spread" and plot.metric not in CURVES[plot.kind]:
+                raise ValueError(f"{plot.kind} of {plot.metric!r} cannot be drawn: only of {_join(CURVES[plot.kind])}")
+            if plot.kind == "layers" and "layers" not in self.measures:
+                raise ValueError(f'the plot of {plot.metric!r} needs "layers" in measures')
+
+    def _check_metric(self, metric: str) -> None:
+        if metric in FACTS:
+            return
+        for measure, found in METRICS.items():
+            if metric in found or (measure == "tasks" and metric.startswith("task_")):
+                if measure not in self.measures:
+                    raise ValueError(f'{metric!r} needs "{measure}" in measures')
+                return
+        known = [*FACTS, *(name for found in METRICS.values() for name in found)]
+        raise ValueError(f"there is no metric {metric!r}{_guess(metric, known)}")
 
     def all_cells(self) -> list[Cell]:
         """Those that are listed, then the combinations of what varies."""
@@ -136,6 +192,20 @@ class Experiment(_Record):
     def settings_of(self, cell: Cell) -> dict[str, Any]:
         """Settings of a cell over those of the experiment, nested."""
         return merge_settings(_nest(self.settings), _nest(cell.settings))
+
+
+def _join(names: Sequence[str]) -> str:
+    return " and ".join(names)
+
+
+def _guess(name: str, known: Sequence[str]) -> str:
+    """End the sentence about a name that does not exist.
+
+    >>> _guess("mlm_acuracy", ["mlm_loss", "mlm_accuracy"]), _guess("x", ["ab", "cd"])
+    (': did you mean mlm_accuracy?', ': choose from ab, cd')
+    """
+    near = difflib.get_close_matches(name, known, 1)
+    return f": did you mean {near[0]}?" if near else f": choose from {', '.join(known)}"
 
 
 def _combine(vary: Mapping[str, Sequence[Any]]) -> Iterator[Cell]:
@@ -169,6 +239,8 @@ def open_experiment(name: str) -> tuple[str, Experiment]:
     """One of the paper's by its name, or your own by its file; its short name goes with it."""
     path = Path(name)
     if path.suffix == ".toml":
+        if not path.is_file():
+            raise RequestError(f"there is no file {name}: name a grid of your own, or one of `litebert lab list`")
         return path.stem, _parse(read_text(path), name)
     known = list_experiments()
     if name not in known:
@@ -182,4 +254,14 @@ def _parse(text: str, name: str) -> Experiment:
     except tomllib.TOMLDecodeError as error:
         raise RequestError(f"{name} is no TOML: {error}") from None
     except ValidationError as error:
-        raise RequestError(f"{name}: {explain(error)}") from None
+        first, guess = error.errors()[0], ""
+        if first["type"] == "extra_forbidden":
+            guess = _guess(str(first["loc"][-1]), _fields_at(first["loc"]))
+        raise RequestError(f"{name}: {explain(error)}{guess}") from None
+
+
+def _fields_at(place: tuple[int | str, ...]) -> list[str]:
+    """What the record at a place of the file can have: `cells.3.colour` is about what a cell has."""
+    parts: dict[str, type[_Record]] = {"cells": Cell, "columns": Column, "findings": Finding, "plots": Plot}
+    record = Experiment if len(place) == 1 else parts.get(str(place[0]), Experiment)
+    return list(record.model_fields)

@@ -46,6 +46,7 @@ _SECONDS_BETWEEN_LOOKS = 0.5
 _LEAST_STEPS = 20
 _MEASURING = 8.0  # seconds of a cell that are not training, about
 _PACE_ROUNDS = 3
+_LONGEST_TRIAL = 10.0  # seconds of a step that is tried to see how long steps take
 
 
 @dataclass(frozen=True)
@@ -167,8 +168,7 @@ def plan_grid(
         shapes = plan.list_shapes()
         missing = {key: config for key, config in shapes.items() if key not in measured}
         if missing:
-            on_message(f"measuring how long a step of {len(missing)} shapes takes")
-            measured |= _measure_pace(missing, options.threads)
+            measured |= _measure_pace(missing, options.threads, on_message)
     if options.budget is not None and "steps" not in known:
         steps = plan.fit_steps(options.budget, measured)
     cells, keys = plan.make_cells(steps, measured)
@@ -312,8 +312,13 @@ def _shape_key(config: PretrainConfig) -> str:
     return f"{depths}{dropout}-{train.batch_size}x{config.stream.length}-v{model.vocab_size}"
 
 
-def _measure_pace(shapes: dict[str, PretrainConfig], threads: int) -> dict[str, float]:
-    """Seconds of a step of each shape: the median of some rounds over all of them, so that noise meets all alike."""
+def _measure_pace(
+    shapes: dict[str, PretrainConfig], threads: int, on_message: Callable[[str], None]
+) -> dict[str, float]:
+    """Seconds of a step of each shape: the median of some rounds over all of them, so that noise meets all alike.
+
+    A shape whose steps would take too long to be tried is reckoned from the rate of the largest that was.
+    """
     import torch
 
     from litebert.planning.planner import measure_speed
@@ -321,17 +326,34 @@ def _measure_pace(shapes: dict[str, PretrainConfig], threads: int) -> dict[str, 
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     found: dict[str, list[float]] = {key: [] for key in shapes}
+    rate = 0.0  # operations a second
+    reckoned: dict[str, float] = {}
+    smallest_first = sorted(shapes.items(), key=lambda entry: _operations_at_once(entry[1]))
     try:
-        for _ in range(_PACE_ROUNDS):
-            for key, config in shapes.items():
+        for round_ in range(_PACE_ROUNDS):
+            for number, (key, config) in enumerate(smallest_first, start=1):
                 rows, length = config.train.batch_size, config.stream.length
+                operations = training_flops(config.model, length) * length
+                if rate and _operations_at_once(config) / rate > _LONGEST_TRIAL:
+                    reckoned[key] = rows * operations / rate
+                    continue
+                if round_ == 0:
+                    on_message(f"measuring how long a step takes: shape {number} of {len(shapes)}")
                 at_once = min(rows, config.train.micro_batch_size or rows)
                 speed = measure_speed(config.model, at_once, length)
                 if speed is not None:
                     found[key].append(rows * length / speed)
+                    rate = operations * speed / length
     finally:
         torch.set_num_threads(before)
-    return {key: statistics.median(values) for key, values in found.items() if values}
+    return reckoned | {key: statistics.median(values) for key, values in found.items() if values}
+
+
+def _operations_at_once(config: PretrainConfig) -> float:
+    """Of the rows that are trained on together."""
+    train, length = config.train, config.stream.length
+    rows = min(train.batch_size, train.micro_batch_size or train.batch_size)
+    return training_flops(config.model, length) * rows * length
 
 
 def describe_cell(experiment: Experiment, cell: Cell, grid: Grid) -> dict[str, float | str]:

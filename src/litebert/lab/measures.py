@@ -144,6 +144,8 @@ def read_task(entry: str) -> tuple[str, Dataset]:
         data = read_official(name, Path(folder), ["train", "dev"])
     elif Path(entry).is_file():
         name, data = Path(entry).stem, read_own(OwnData(Path(entry)))
+    elif Path(entry).suffix and "=" not in entry:
+        raise RequestError(f"--task {entry}: there is no such file")
     else:
         raise RequestError(f"--task {entry}: write sst-2=FOLDER for official files, or name a file with text and label")
     kind = kind_of(data.task)

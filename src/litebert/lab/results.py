@@ -7,19 +7,22 @@ Markdown, and a page with plots.
 import csv
 import io
 import math
+import shlex
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from litebert.folders import PARTIAL, read_json, write_json
+from litebert.corpus.corpus import HELD_OUT, TRAIN, Corpus
+from litebert.folders import MANIFEST, PARTIAL, read_json, write_json
 from litebert.lab.cell import read_result
-from litebert.lab.experiment import Column, Experiment
+from litebert.lab.experiment import Column, Experiment, list_experiments
 from litebert.lab.findings import Verdict, judge, judge_exact
 from litebert.lab.grid import Grid, describe_cell
+from litebert.lab.scales import find_scale
 from litebert.quantities import format_count
-from litebert.reports.lab import LabPage, PlotView, write_index, write_lab_page
+from litebert.reports.lab import IndexEntry, LabPage, PlotView, write_index, write_lab_page
 from litebert.tasks import sections
 
 __all__ = ["Row", "Table", "collect", "format_cell", "render_markdown", "write_outputs"]
@@ -55,16 +58,36 @@ class Table:
     verdicts: list[Verdict]
     scale: str
     steps: int
+    origin: "Origin"
+
+    @property
+    def seeds(self) -> int:
+        """For how many seeds some cell is done."""
+        return len({seed for row in self.rows for seed in row.metrics})
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What somebody needs to know to repeat an experiment, and to judge its numbers."""
+
+    command: str
+    measured: str
+    """On how much, in a sentence."""
+    text: str
+    machines: Sequence[str]
+    versions: Mapping[str, str]
 
 
 def collect(grid: Grid, name: str) -> Table:
     """Read all that is done of an experiment."""
     experiment, rows = grid.experiments[name], []
+    all_results: list[dict[str, Any]] = []
     for cell in experiment.all_cells():
         results: dict[int, dict[str, Any]] = {}
         if key := grid.keys[name][cell.name]:
             found = {seed: read_result(grid.folder_of(key, seed)) for seed in range(grid.options.seeds)}
             results = {seed: result for seed, result in found.items() if result is not None}
+        all_results += results.values()
         rows.append(
             Row(
                 cell.name,
@@ -83,7 +106,52 @@ def collect(grid: Grid, name: str) -> Table:
         else:
             verdicts.append(judge(finding, {row.name: row.values(finding.metric) for row in rows}))
     scale = experiment.scale or grid.options.scale
-    return Table(name, experiment, rows, verdicts, scale, grid.steps)
+    return Table(name, experiment, rows, verdicts, scale, grid.steps, _trace(name, experiment, grid, all_results))
+
+
+def _trace(name: str, experiment: Experiment, grid: Grid, results: Sequence[Mapping[str, Any]]) -> Origin:
+    """Where the numbers come from."""
+    options, scale = grid.options, find_scale(experiment.scale or grid.options.scale)
+    words = ["litebert", "lab", "run", name if name in list_experiments() else f"{name}.toml"]
+    if not experiment.trains:
+        return Origin(shlex.join(words), "", "", (), {})
+    words += ["--scale", options.scale, "--corpus", str(options.corpus)]
+    if options.more_text is not None and any(cell.more_text for cell in experiment.all_cells()):
+        words += ["--more-text", str(options.more_text)]
+    if "tasks" in experiment.measures:
+        words += [word for task in options.tasks for word in ("--task", task)]
+    words += ["--steps", str(grid.steps), "--seeds", str(options.seeds), "--out", str(grid.folder)]
+    said = {
+        "masked": f"masked tokens in {scale.scored_rows:,} rows of {scale.length} tokens",
+        "probes": f"sentences by a linear probe that learnt from {scale.probed_pairs:,} pairs, on as many",
+        "tasks": f"tasks by a linear model that learnt from up to {scale.labels:,} labels",
+        "layers": "moves of states on 64 rows",
+    }
+    measured = "; ".join(said[measure] for measure in experiment.measures)
+    return Origin(
+        shlex.join(words),
+        f"Measured on held-out text: {measured}.",
+        _describe_text(options.corpus),
+        sorted({str(result["machine"]) for result in results}),
+        dict(results[-1]["versions"]) if results else {},
+    )
+
+
+def _describe_text(folder: Path) -> str:
+    """How much a corpus has."""
+    if not (folder / MANIFEST).is_file():
+        return ""
+    corpus = Corpus.open(folder, verify=False)
+    tokens, held_out = (format_count(corpus.num_tokens(split)) for split in (TRAIN, HELD_OUT))
+    return f"{folder.name}: {tokens} tokens to train on, {held_out} held out, {corpus.tokenizer.vocab_size:,} pieces"
+
+
+def _say_setting(table: Table) -> str:
+    """Scale, steps and seeds."""
+    if not table.experiment.trains:
+        return ""
+    seeds = f"{table.seeds} seed{'' if table.seeds == 1 else 's'}"
+    return f"Scale {table.scale}, {table.steps:,} steps a cell unless the table says otherwise, {seeds}."
 
 
 # --- as text --------------------------------------------------------------------------------------------------------
@@ -168,14 +236,9 @@ def form_of(table: Table, metric: str) -> str:
 def render_markdown(table: Table) -> str:
     """The table with its verdicts."""
     head, rows = _lay_out(table)
-    seeds = sorted({seed for row in table.rows for seed in row.metrics})
     lines = [f"# {table.experiment.title}", "", " ".join(table.experiment.about.split()), ""]
     if table.experiment.trains:
-        lines += [
-            f"Scale {table.scale}, {table.steps:,} steps, {len(seeds)} seeds: the mean, with the least and the most. "
-            "Shares are in percent.",
-            "",
-        ]
+        lines += [f"{_say_setting(table)} The mean, with the least and the most; shares are in percent.", ""]
     lines += ["| " + " | ".join(head) + " |", "|" + "-|" * len(head)]
     lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
     if table.verdicts:
@@ -184,7 +247,17 @@ def render_markdown(table: Table) -> str:
             f"| {verdict.claim} | {describe_verdict(verdict, form_of(table, verdict.metric))} |"
             for verdict in table.verdicts
         ]
+    lines += ["", *_list_origin(table.origin), "", "```sh", table.origin.command, "```"]
     return "\n".join(lines) + "\n"
+
+
+def _list_origin(origin: Origin) -> list[str]:
+    """What was measured, on which text and machines, in sentences."""
+    versions = ", ".join(f"{name} {number}" for name, number in origin.versions.items())
+    where = ", ".join([*origin.machines, versions] if versions else origin.machines)
+    return [
+        sentence for sentence in (origin.measured, origin.text and f"{origin.text}.", where and f"{where}.") if sentence
+    ]
 
 
 def render_csv(table: Table) -> str:
@@ -235,6 +308,8 @@ def _as_json(table: Table, grid: Grid) -> dict[str, Any]:
         "title": table.experiment.title,
         "scale": table.scale,
         "steps": table.steps,
+        "seeds": table.seeds,
+        "origin": asdict(table.origin),
         "experiment": table.experiment.model_dump(mode="json", exclude_defaults=True),
         "cells": [
             {
@@ -275,22 +350,27 @@ def _view(table: Table) -> LabPage:
         (verdict.claim, verdict.outcome, describe_verdict(verdict, form_of(table, verdict.metric)).replace("**", ""))
         for verdict in table.verdicts
     ]
-    seeds = len({seed for row in table.rows for seed in row.metrics})
-    about = " ".join(table.experiment.about.split())
-    setting = (
-        f"Scale {table.scale}, {table.steps:,} steps a cell unless the table says otherwise, {seeds} seeds."
-        if table.experiment.trains
-        else ""
+    return LabPage(
+        title=table.experiment.title,
+        about=" ".join(table.experiment.about.split()),
+        setting=_say_setting(table),
+        table=sections.Table(head, rows),
+        verdicts=verdicts,
+        plots=plots,
+        origin=_list_origin(table.origin),
+        command=table.origin.command,
+        files=(MARKDOWN, CSV, RESULTS),
     )
-    return LabPage(table.experiment.title, about, setting, sections.Table(head, rows), verdicts, plots)
 
 
-def _list_pages(folder: Path) -> list[tuple[str, str, dict[str, int]]]:
-    """Name, title and outcomes of every experiment in a folder."""
+def _list_pages(folder: Path) -> list[IndexEntry]:
+    """Every experiment in a folder, the tables first."""
     found = []
     for path in sorted(folder.glob(f"*/{RESULTS}")):
         content = read_json(path)
         outcomes = [verdict["outcome"] for verdict in content["verdicts"]]
         counts = {name: outcomes.count(name) for name in ("holds", "does not hold", "open")}
-        found.append((path.parent.name, str(content["title"]), counts))
-    return sorted(found, key=lambda page: (page[1].split()[0] != "Table", len(page[0]), page[0]))
+        trains, seeds = content["experiment"].get("trains", True), content.get("seeds", 0)
+        setting = f"{content['scale']}, {content['steps']:,} steps, {seeds} seed{'' if seeds == 1 else 's'}"
+        found.append(IndexEntry(path.parent.name, str(content["title"]), setting if trains else "", counts))
+    return sorted(found, key=lambda page: (page.title.split()[0] != "Table", len(page.name), page.name))

@@ -7,7 +7,7 @@ from pathlib import Path
 from litebert.reports.page import importing_charts, render, write_page
 from litebert.tasks.sections import Table
 
-__all__ = ["LabPage", "PlotView", "write_index", "write_lab_page"]
+__all__ = ["IndexEntry", "LabPage", "PlotView", "write_index", "write_lab_page"]
 
 Line = Sequence[tuple[float, ...]]
 
@@ -34,6 +34,22 @@ class LabPage:
     verdicts: Sequence[tuple[str, str, str]]
     """A claim, its outcome, and the outcome in a sentence."""
     plots: Sequence[PlotView]
+    origin: Sequence[str] = ()
+    """On what it was measured, from which text, where: sentences."""
+    command: str = ""
+    """That repeats it."""
+    files: Sequence[str] = ()
+    """Beside the page, with the same numbers."""
+
+
+@dataclass(frozen=True)
+class IndexEntry:
+    """A line of the list: how large the experiment was, and how many findings hold, do not, and are open."""
+
+    name: str
+    title: str
+    setting: str
+    outcomes: Mapping[str, int]
 
 
 def write_lab_page(path: Path, page: LabPage) -> Path:
@@ -51,6 +67,6 @@ def write_lab_page(path: Path, page: LabPage) -> Path:
     return write_page(path, render("lab.html", title=page.title, page=page, charts=charts))
 
 
-def write_index(path: Path, pages: Sequence[tuple[str, str, Mapping[str, int]]]) -> Path:
-    """Write the page that leads to all others: name, title, and how many findings hold, do not, and are open."""
+def write_index(path: Path, pages: Sequence[IndexEntry]) -> Path:
+    """Write the page that leads to all others."""
     return write_page(path, render("lab_index.html", title="The lab", pages=pages))

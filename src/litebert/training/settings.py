@@ -93,10 +93,10 @@ def apply_settings(base: Config, settings: Settings) -> Config:
     try:
         return type(base).model_validate_json(json.dumps(merge_settings(base.model_dump(mode="json"), settings)))
     except ValidationError as error:
+        guess = ""
         if error.errors()[0]["type"] == "extra_forbidden":
-            name = ".".join(map(str, error.errors()[0]["loc"]))
-            raise RequestError(f"there is no setting {name}{_guess_setting(base, name)}") from None
-        raise RequestError(explain(error)) from None
+            guess = _guess_setting(base, ".".join(map(str, error.errors()[0]["loc"])))
+        raise RequestError(explain(error) + guess) from None
 
 
 def _guess_setting(base: BaseModel, name: str) -> str:
