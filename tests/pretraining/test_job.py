@@ -117,6 +117,16 @@ def test_a_run_may_begin_from_trained_weights(small_corpus: Corpus, finished: Pa
         pretrain_here(small_corpus, tmp_path / "other", other)
 
 
+def test_a_run_may_begin_from_the_encoder_of_the_package(tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("".join(f"Word {n} stands here. So does word {n + 1}.\n\n" for n in range(40)), encoding="utf-8")
+    corpus = litebert.prepare(text, "litebert-en", tmp_path / "corpus", workers=1, held_out=0.2)
+    litebert.pretrain(corpus, tmp_path / "run", model="litebert-en", steps=1, batch=2, length=16)
+    model = Model.from_pretrained(tmp_path / "run" / "model")
+    assert model.config.hidden_size == 384
+    assert model.config.embedding_dimensions == ()  # nobody knows whether the first numbers of a vector still suffice
+
+
 def test_a_head_start_begins_with_a_lower_loss(small_corpus: Corpus, tmp_path: Path) -> None:
     shape = {"initializer_range": 0.02}
     for name, head_start in (("plain", False), ("ahead", True)):

@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from litebert.config import ModelConfig
+from litebert.config import NO_EMBEDDING, ModelConfig
 from litebert.corpus.corpus import Corpus
 from litebert.errors import RequestError
+from litebert.hub import packaged_encoders, resolve
 from litebert.model.model import Model
 from litebert.presets import PRESETS, preset_config
 from litebert.pretraining.config import PretrainConfig
@@ -72,11 +73,15 @@ def resume_pretraining(
 
 
 def _find_model(name: str, corpus: Corpus) -> tuple[ModelConfig, str | None]:
-    """The shape of a preset, with the corpus' vocabulary; or that of a folder, whose weights the run begins with."""
-    if name in PRESETS or not Path(name).is_dir():
+    """The shape of a preset, with the corpus' vocabulary; or that of a folder, whose weights the run begins with.
+
+    What a folder says about its sentence vectors is not about those that come out of the run.
+    """
+    if name in PRESETS or not (Path(name).is_dir() or name in packaged_encoders()):
         return preset_config(name).updated(vocab_size=corpus.tokenizer.vocab_size), None
     corpus.check_tokenizer(name)
-    return Model.read_config(name), str(Path(name).resolve())
+    folder = resolve(name)
+    return Model.read_config(folder).updated(**NO_EMBEDDING), str(folder.resolve())
 
 
 def _apply_recipe(options: Mapping[str, Any], shape: ModelConfig) -> PretrainConfig:
