@@ -5,7 +5,8 @@ Vectors of fp32 are compared first; those of 8 bits are judged by STS-B, as ever
 the memory of a fresh process that embeds the same texts, and the way from a cold start to a first vector. 8 bits:
 litebert's as `litebert optimize` finds them, onnxruntime's by its own tool (dynamic), OpenVINO's by nncf, which looks
 at 300 texts first; peers sort texts by length, in batches of 32. With --teacher, model2vec's static vectors of that
-encoder run beside: another kind of encoder, judged by the same STS-B.
+encoder run beside: another kind of encoder, judged by the same STS-B. With --onnx-python, so does sentence-transformers
+with its ONNX backend in 8 bits, in an environment of its own (onnx_backend.py).
 
     pip install sentence-transformers openvino nncf model2vec
     python benchmarks/inference.py --sentences reviews.jsonl.gz --rated glue/STS-B
@@ -15,6 +16,7 @@ encoder run beside: another kind of encoder, judged by the same STS-B.
 
 import argparse
 import itertools
+import json
 import random
 import statistics
 import subprocess
@@ -41,6 +43,7 @@ from litebert.runtime import advertises, num_cores, prepare_process
 
 OURS, ON_TORCH, PEER, PLAIN = "litebert", "litebert, torch", "sentence-transformers", "transformers"
 OURS_INT8, ORT_INT8, OPENVINO, OPENVINO_INT8 = "litebert, int8", "onnxruntime, int8", "OpenVINO", "OpenVINO, int8"
+ONNX_BACKEND = "sentence-transformers, ONNX int8"
 STATIC = "model2vec (static vectors of the teacher)"
 EXACT = (OURS, ON_TORCH, PEER, PLAIN)  # OpenVINO takes bf16 where the CPU has it
 CALIBRATING = 300
@@ -61,6 +64,7 @@ class Setting:
     """For files that are made, or were made before."""
     calibrating: list[str]
     teacher: str | None = None
+    onnx_python: str | None = None
 
 
 # --- the contestants ------------------------------------------------------------------------------------------------
@@ -146,6 +150,29 @@ def open_openvino(setting: Setting, rounds: bool = False) -> Embed:
     return sorted_by_length(setting, lambda inputs: graph(inputs)["sentence_embedding"])
 
 
+class Elsewhere:
+    """A contestant in an environment of its own, which measures itself."""
+
+    def __init__(self, setting: Setting) -> None:
+        assert setting.onnx_python is not None
+        self.folder = setting.scratch / "sentence-transformers"
+        self.folder.mkdir(exist_ok=True)
+        kind = "avx512_vnni" if advertises("avx512_vnni") else "avx2"
+        script = Path(__file__).with_name("onnx_backend.py")
+        command = [setting.onnx_python, str(script), str(setting.folder.resolve()), str(self.folder.resolve()), kind]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.seconds = self.peak = 0.0
+
+    def __call__(self, texts: list[str]) -> Any:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps(texts) + "\n")
+        self.process.stdin.flush()
+        answer = json.loads(self.process.stdout.readline())
+        self.seconds, self.peak = answer["seconds"], answer["peak"] / MEGABYTE
+        return np.load(self.folder / "vectors.npy")
+
+
 def open_static(setting: Setting) -> Embed:
     """model2vec with its defaults, distilled once and kept."""
     from model2vec import StaticModel
@@ -192,7 +219,7 @@ def sorted_by_length(setting: Setting, run: Callable[[dict[str, Any]], Any]) -> 
     return embed
 
 
-def list_contestants(depths: list[int], has_teacher: bool) -> dict[str, Callable[[Setting], Embed]]:
+def list_contestants(depths: list[int], has_teacher: bool, has_backend: bool) -> dict[str, Callable[[Setting], Embed]]:
     """Ways to embed texts, by name; peers as their users call them."""
     found: dict[str, Callable[[Setting], Embed]] = {
         OURS: open_ours,
@@ -206,6 +233,8 @@ def list_contestants(depths: list[int], has_teacher: bool) -> dict[str, Callable
     }
     for depth in depths:
         found[f"{OURS_INT8}, depth {depth}"] = lambda setting, depth=depth: open_ours_int8(setting, depth)
+    if has_backend:
+        found[ONNX_BACKEND] = Elsewhere
     return found | ({STATIC: open_static} if has_teacher else {})
 
 
@@ -269,6 +298,18 @@ def count_operations(setting: Setting, texts: list[str]) -> tuple[int, float]:
     encode, config = encoder_of(setting), litebert.load(setting.folder).config
     lengths = [len(encode([text])["input_ids"][0]) for text in texts]
     return sum(lengths), sum(length * forward_flops(config, length) for length in lengths)
+
+
+def time_embed(embed: Embed, texts: list[str]) -> Callable[[], float]:
+    """Seconds of a call; of one elsewhere, what was measured there."""
+    if not isinstance(embed, Elsewhere):
+        return time_call(lambda: embed(texts))
+
+    def run() -> float:
+        embed(texts)
+        return embed.seconds
+
+    return run
 
 
 def time_call(call: Callable[[], Any]) -> Callable[[], float]:
@@ -361,6 +402,7 @@ def main() -> None:
     parser.add_argument("--rated", type=Path, help="pairs with scores, such as the folder of STS-B")
     parser.add_argument("--depths", default="", help="numbers of passes of our own int8, with commas")
     parser.add_argument("--teacher", help="a folder that model2vec distils")
+    parser.add_argument("--onnx-python", help="a Python that has sentence-transformers[onnx]")
     parser.add_argument("--record", default="inference", help="what the results are called")
     parser.add_argument("--scratch", type=Path, help="a folder for files that are made, and found again")
     parser.add_argument("--alone", help=argparse.SUPPRESS)
@@ -383,11 +425,12 @@ def measure(options: argparse.Namespace, scratch: Path) -> None:
     texts = read(options.sentences, options.count + CALIBRATING)
     texts, calibrating = texts[: options.count], texts[options.count :]
     depths = [int(depth) for depth in options.depths.split(",") if depth]
-    openers = list_contestants(depths, options.teacher is not None)
-    setting = Setting(folder, scratch, calibrating, options.teacher)
+    openers = list_contestants(depths, options.teacher is not None, options.onnx_python is not None)
+    setting = Setting(folder, scratch, calibrating, options.teacher, options.onnx_python)
     if options.alone is not None:
-        openers[options.alone](setting)(texts)
-        print(peak_memory())
+        embed = openers[options.alone](setting)
+        embed(texts)
+        print(embed.peak if isinstance(embed, Elsewhere) else peak_memory())
         return
     contestants = {name: opened(setting) for name, opened in openers.items()}
     expected = np.asarray(contestants[PEER](texts))
@@ -403,12 +446,8 @@ def measure(options: argparse.Namespace, scratch: Path) -> None:
         rated = read_rated(options.rated)
         pearson = {name: measure_cosines(embed, rated) for name, embed in contestants.items() if name not in EXACT}
         pearson |= dict.fromkeys(EXACT, measure_cosines(contestants[OURS], rated))
-    seconds = interleave(
-        {name: time_call(lambda embed=embed: embed(texts)) for name, embed in contestants.items()}, options.rounds, 1
-    )
-    short = interleave(
-        {name: time_call(lambda embed=embed: embed([SHORT])) for name, embed in contestants.items()}, 100, 5
-    )
+    seconds = interleave({name: time_embed(embed, texts) for name, embed in contestants.items()}, options.rounds, 1)
+    short = interleave({name: time_embed(embed, [SHORT]) for name, embed in contestants.items()}, 100, 5)
     rates = measure_rates()
     cold = interleave(start_cold(folder), 3, 1)
     arguments = [*sys.argv[1:], "--scratch", str(scratch)]

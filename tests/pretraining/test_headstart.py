@@ -10,7 +10,7 @@ from torch import Tensor
 
 from litebert.config import ModelConfig
 from litebert.model.model import Model
-from litebert.pretraining.headstart import give_head_start
+from litebert.pretraining.headstart import give_head_start, write_segment_heads
 from tests.conftest import need
 
 OFFSETS = {0: -1, 1: 1, 3: -2, 4: 2}
@@ -100,6 +100,46 @@ def test_a_word_finds_the_same_word_in_the_other_segment(shape: dict[str, int | 
     assert share_found() < 0.1
     give_head_start(model, some_frequencies(model))
     assert share_found() > 0.9
+
+
+@pytest.mark.parametrize("shape", [{}, {"sharing": "none"}, {"embedding_size": 256}, {"num_heads": 8}], ids=str)
+def test_the_last_heads_read_one_segment_each(shape: dict[str, int | str]) -> None:
+    model = fresh(**shape)
+    give_head_start(model, some_frequencies(model))
+    write_segment_heads(model, some_frequencies(model))
+    ids = torch.randint(5, model.config.vocab_size, (8, 80), generator=torch.Generator().manual_seed(1))
+    types = (torch.arange(80) >= 30).long().expand_as(ids)
+    found = first_attention(model, ids, types)[:, -2:]  # (batch, 2, tokens, tokens)
+    on_second = (found * types[:, None, None]).sum(-1)
+    assert float(on_second[:, 0].mean()) < 0.1
+    assert float(on_second[:, 1].mean()) > 0.9
+
+
+def test_what_they_read_tells_swapped_segments_apart() -> None:
+    """The first state changes by a multiple of what it does from random weights when segments are swapped."""
+
+    @torch.no_grad()
+    def change(model: Model) -> float:
+        start, first, second = torch.tensor([2]), torch.arange(5, 30), torch.arange(200, 225)
+        types = (torch.arange(51) >= 26).long()[None]
+        states = [
+            model.encoder(torch.cat([start, *pair])[None], None, types, depth=1)[0, 0]
+            for pair in ((first, second), (second, first))
+        ]
+        return float((states[0] - states[1]).norm())
+
+    plain, reading = fresh(), fresh()
+    for model in (plain, reading):
+        give_head_start(model, some_frequencies(model))
+    write_segment_heads(reading, some_frequencies(reading))
+    assert change(reading) > 3 * change(plain)
+
+
+def test_two_heads_are_too_few_to_read_segments() -> None:
+    model = fresh(num_heads=2)
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    write_segment_heads(model, some_frequencies(model))
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
 
 
 def test_with_one_token_type_there_is_no_other_segment() -> None:

@@ -132,6 +132,8 @@ class Experiment(_Record):
     trains: bool = True
     """Whether cells are trained at all, or only described."""
     settings: dict[str, Any] = {}
+    small_settings: dict[str, Any] = {}
+    """More settings, at every scale but the paper's: what it takes to see something in so little time."""
     vary: dict[str, list[Any]] = {}
     """Settings by dotted names, with the values that they take: all combinations are cells."""
     cells: list[Cell] = []
@@ -189,9 +191,10 @@ class Experiment(_Record):
         """Those that are listed, then the combinations of what varies."""
         return [*self.cells, *_combine(self.vary)]
 
-    def settings_of(self, cell: Cell) -> dict[str, Any]:
+    def settings_of(self, cell: Cell, is_small: bool = True) -> dict[str, Any]:
         """Settings of a cell over those of the experiment, nested."""
-        return merge_settings(_nest(self.settings), _nest(cell.settings))
+        small = _nest(self.small_settings) if is_small else {}
+        return merge_settings(merge_settings(_nest(self.settings), small), _nest(cell.settings))
 
 
 def _join(names: Sequence[str]) -> str:

@@ -219,7 +219,7 @@ class _Planner:
     def configure(self, experiment: Experiment, cell: Cell) -> PretrainConfig:
         """A cell's configuration, with the steps of the scale."""
         shape = self.scale.shape(cell.preset or experiment.preset, self.vocab_size)
-        settings = experiment.settings_of(cell)
+        settings = experiment.settings_of(cell, self.scale.shrinks)
         if isinstance(settings.get("model"), dict):
             shape = apply_settings(shape, settings["model"])
         base = self.scale.run(shape)
@@ -279,7 +279,7 @@ class _Planner:
         config = config.model_copy(update={"train": config.train.model_copy(update={"steps": count})})
         corpus = self._choose_corpus(cell)
         parent = None if cell.begin_from is None else keys[cell.begin_from]
-        identity = {"config": config.identity(), "parent": parent, "corpus": _hash_corpus(corpus)}
+        identity = {"config": config.identity(defaults=False), "parent": parent, "corpus": _hash_corpus(corpus)}
         key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
         seconds = None
         if (shape := _shape_key(config)) in pace:

@@ -4,12 +4,14 @@ A shared encoder with random weights sits for thousands of steps on one finding,
 others, before its attention begins to look at neighbours, and hardly ever finds out what two segments have in common.
 So some things are written into the weights instead: the frequencies (as the bias of the word head); positions as sine
 waves, and heads that lean towards one side: their query is the key of a position beside it; and a head that looks for
-the same word in the other segment, by which two texts can be compared from the first step on. Words may have vectors
-that were counted (`litebert.pretraining.counts`). All are ordinary weights of an ordinary model; training changes them
-like others.
+the same word in the other segment, by which two texts can be compared from the first step on. Where it is asked for,
+two more heads read one segment each: from random weights, the order of segments stays at chance for hours. Words may
+have vectors that were counted (`litebert.pretraining.counts`). All are ordinary weights of an ordinary model; training
+changes them like others.
 """
 
 import math
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -20,7 +22,7 @@ from litebert.model.layers import Embeddings, SelfAttention
 from litebert.model.model import Model
 from litebert.training.distributed import copy_into, gather
 
-__all__ = ["give_head_start", "write_matching_head"]
+__all__ = ["give_head_start", "write_matching_head", "write_segment_heads"]
 
 _OFFSETS = {0: -1, 1: 1, 3: -2, 4: 2}
 """Towards which neighbour these heads lean; heads that are named nowhere stay random."""
@@ -30,6 +32,8 @@ _PEAK = 4.0
 """By how much the score of that neighbour stands out at first, where words are alike."""
 _SAME_WORD, _OTHER_SEGMENT = 6.0, 6.0
 """By how much the score of the same word stands out at first, and that of any word of the other segment."""
+_LEAST_HEADS = 4
+"""Of a model in which two of them can read a segment each."""
 _LEAST = 1e-9
 """What keeps a table of zeros from being divided by."""
 _NEAR = 128
@@ -107,23 +111,15 @@ def write_matching_head(model: Model) -> None:
     assert isinstance(block, SelfAttention)
     if block.num_heads <= _MATCHING or model.config.num_token_types < 2:
         return
-    words, positions, types = (
-        table - table.mean(1, keepdim=True)  # as LayerNorm sees them
-        for table in (_read(part.weight) for part in (embeddings.words, embeddings.positions, embeddings.token_types))
-    )
-    positions, types = positions[:_NEAR], types[:2]
-    lengths = [float(table.square().sum(1).mean()) for table in (words, positions, types)]
-    stretched = words.shape[1] / max(sum(lengths), _LEAST)  # what LayerNorm does to squared lengths
-    size, apart = block.output.in_features // block.num_heads, types[1] - types[0]
-    sides = F.normalize(apart, dim=0)
-    chosen = _choose_directions(words, positions, sides, min(size, words.shape[1]) - 1)
-    alike = float(((words - words.mean(0)) @ chosen.T).square().sum(1).mean()) * stretched
+    tables = _read_tables(embeddings)
+    size = block.output.in_features // block.num_heads
+    words, sides = tables.words - tables.words.mean(0), F.normalize(tables.apart, dim=0)
+    chosen = _choose_directions(words, tables.positions, sides, min(size, words.shape[1]) - 1)
+    alike = float((words @ chosen.T).square().sum(1).mean()) * tables.stretched
     same = math.sqrt(_SAME_WORD * math.sqrt(size) / max(alike, _LEAST)) * chosen
-    across = float(apart.square().sum()) * stretched / 2
+    across = float(tables.apart.square().sum()) * tables.stretched / 2
     other = math.sqrt(_OTHER_SEGMENT * math.sqrt(size) / max(across, _LEAST)) * sides[None]
-    inward, shift = _way_inward(embeddings)
-    back = torch.linalg.pinv(inward)
-    centre = back @ shift + math.sqrt(stretched) * (words.mean(0) + positions.mean(0) + types.mean(0))
+    back, centre = tables.find_centre(tables.words.mean(0))
     weight, bias = _read(block.qkv.weight), _read(block.qkv.bias)
     for part, directions in enumerate((torch.cat([same, -other]), torch.cat([same, other]))):
         begin = part * block.output.in_features + _MATCHING * size
@@ -131,6 +127,87 @@ def write_matching_head(model: Model) -> None:
         weight[rows], bias[rows] = directions @ back, -directions @ centre
     copy_into(block.qkv.weight, weight)
     copy_into(block.qkv.bias, bias)
+
+
+@torch.no_grad()
+def write_segment_heads(model: Model, frequencies: Tensor) -> None:
+    """Let the last two heads of the first layer read one segment each, so that every state knows what both are about.
+
+    Which segment a token is of is one direction of the embedding, and all tokens ask for the same side of it. What the
+    heads read are the directions in which words differ most, each with a variance of one, and they hand it on as it is.
+    Random weights would hand on a small part of it, in which a difference between segments is lost.
+    """
+    embeddings, block = model.encoder.embeddings, model.encoder.attention[0]
+    assert isinstance(block, SelfAttention)
+    attention_size = block.output.in_features
+    size = attention_size // block.num_heads
+    if block.num_heads < _LEAST_HEADS or 2 * size > model.config.hidden_size or model.config.num_token_types < 2:
+        return
+    tables = _read_tables(embeddings)
+    shares = frequencies.to(tables.words)
+    mean = shares @ tables.words
+    back, centre = tables.find_centre(mean)
+    sides = F.normalize(tables.apart, dim=0)
+    distance = float(tables.apart.norm()) * math.sqrt(tables.stretched)
+    asked = math.sqrt(_OTHER_SEGMENT * math.sqrt(size) / max(distance, _LEAST))
+    read = _main_directions(tables.words - mean, shares, size) / math.sqrt(tables.stretched)
+    weight, bias, output = _read(block.qkv.weight), _read(block.qkv.bias), _read(block.output.weight)
+    apart = torch.linalg.qr(torch.randn(len(output), 2 * len(read), dtype=output.dtype)).Q
+    for number, sign in enumerate((-1.0, 1.0)):
+        begin = (block.num_heads - 2 + number) * size
+        for part in range(2):
+            rows = slice(part * attention_size + begin, part * attention_size + begin + size)
+            weight[rows], bias[rows] = 0.0, 0.0
+        bias[begin] = sign * asked
+        weight[attention_size + begin] = asked * sides @ back
+        bias[attention_size + begin] = -asked * sides @ centre
+        rows = slice(2 * attention_size + begin, 2 * attention_size + begin + len(read))
+        weight[rows], bias[rows] = read @ back, -read @ centre
+        output[:, begin : begin + len(read)] = apart[:, number * len(read) : (number + 1) * len(read)]
+    copy_into(block.qkv.weight, weight)
+    copy_into(block.qkv.bias, bias)
+    copy_into(block.output.weight, output)
+
+
+@dataclass(frozen=True)
+class _Tables:
+    """The tables of an embedding as LayerNorm sees them: every row without its mean."""
+
+    words: Tensor
+    positions: Tensor
+    types: Tensor
+    inward: Tensor
+    shift: Tensor
+
+    @property
+    def apart(self) -> Tensor:
+        """From the first segment to the second."""
+        return self.types[1] - self.types[0]
+
+    @property
+    def stretched(self) -> float:
+        """What LayerNorm does to squared lengths."""
+        lengths = [float(table.square().sum(1).mean()) for table in (self.words, self.positions, self.types)]
+        return self.words.shape[1] / max(sum(lengths), _LEAST)
+
+    def find_centre(self, words: Tensor) -> tuple[Tensor, Tensor]:
+        """The map from states back to embeddings, and where the mean of tokens lies whose words have such a mean."""
+        back = torch.linalg.pinv(self.inward)
+        mean = words + self.positions.mean(0) + self.types.mean(0)
+        return back, back @ self.shift + math.sqrt(self.stretched) * mean
+
+
+def _read_tables(embeddings: Embeddings) -> _Tables:
+    parts = (embeddings.words, embeddings.positions, embeddings.token_types)
+    words, positions, types = (table - table.mean(1, keepdim=True) for table in (_read(part.weight) for part in parts))
+    return _Tables(words, positions[:_NEAR], types[:2], *_way_inward(embeddings))
+
+
+def _main_directions(words: Tensor, shares: Tensor, count: int) -> Tensor:
+    """Directions (count, E) in which words (around 0, with their shares) differ most, scaled to a variance of one."""
+    variances, directions = torch.linalg.eigh((words * shares[:, None]).T @ words)
+    chosen: Tensor = directions[:, -count:] / variances[-count:].clamp(min=_LEAST).sqrt()
+    return chosen.T
 
 
 def _read(tensor: Tensor) -> Tensor:

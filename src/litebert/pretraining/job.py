@@ -21,7 +21,7 @@ from litebert.pretraining.config import PretrainConfig
 from litebert.pretraining.counts import count_vectors
 from litebert.pretraining.evaluation import complete_samples, evaluate_held_out, held_out_batches
 from litebert.pretraining.guessers import Guessers
-from litebert.pretraining.headstart import give_head_start, write_matching_head
+from litebert.pretraining.headstart import give_head_start, write_matching_head, write_segment_heads
 from litebert.training.config import TrainConfig, num_micro_batches
 from litebert.training.distributed import World
 from litebert.training.job import OnMessage, OnStep, RunResult
@@ -121,7 +121,10 @@ class Pretraining:
                 if config.counted_tokens:
                     on_message(f"counting which words stand near which in {config.counted_tokens:,} tokens")
                     words = count_vectors(self.corpus, config.model.embedding_size, config.counted_tokens)
-                give_head_start(self.model, count_frequencies(self.corpus), words)
+                frequencies = count_frequencies(self.corpus)
+                give_head_start(self.model, frequencies, words)
+                if config.segment_heads:
+                    write_segment_heads(self.model, frequencies)
         self.held_out = held_out_batches(self._evaluated, config.stream, config.held_out_rows)
 
     # --- a step ---------------------------------------------------------------------------------------------------

@@ -131,9 +131,12 @@ class RunConfig(_Record):
         """Make a configuration of plain values, as JSON or TOML has them; raises pydantic's `ValidationError`."""
         return cls.model_validate_json(json.dumps(settings))
 
-    def identity(self) -> dict[str, Any]:
-        """What makes a run what it is, as plain values; not where and how it is computed."""
-        identity = self.model_dump(mode="json")
+    def identity(self, defaults: bool = True) -> dict[str, Any]:
+        """What makes a run what it is, as plain values; not where and how it is computed.
+
+        Without `defaults` it stays the same when a later version has more settings.
+        """
+        identity = self.model_dump(mode="json", exclude_defaults=not defaults)
         identity["train"] = {name: value for name, value in identity["train"].items() if name not in _NOT_IDENTITY}
         return identity
 
