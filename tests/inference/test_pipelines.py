@@ -1,5 +1,6 @@
 """`litebert.load`: text in, answers out, and the same ones as transformers' pipelines."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,27 @@ def test_classify_equals_transformers(tmp_path: Path, tokenizer: Tokenizer) -> N
         expected = pipeline("text-classification", str(tmp_path / "model"))(texts)
     for guess, row in zip(litebert.load(tmp_path / "model").classify(texts), expected, strict=True):
         assert (guess.label, guess.probability) == (row["label"], pytest.approx(row["score"], abs=1e-5))
+
+
+def test_a_stream_has_the_answers_of_predict(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    config = small_config(vocab_size=len(PIECES), labels=("red", "green", "blue"))
+    Model(config, "sequence-classification").save_pretrained(tmp_path / "model", tokenizer)
+    model = litebert.load(tmp_path / "model").as_classifier(is_pair=False)
+    texts, taken = [f"the cat sat on {number} mats" for number in range(20)], []
+
+    def give() -> Iterator[str]:
+        for text in texts:
+            taken.append(text)
+            yield text
+
+    stream = model.predict_stream(give(), window=8)
+    first = next(stream)
+    assert len(taken) == 8  # no more is read than is answered
+    found, expected = [first, *stream], model.predict(texts)
+    assert [one.label for one in found] == [one.label for one in expected]
+    assert [one.probability for one in found] == pytest.approx([one.probability for one in expected], abs=1e-6)
+    with pytest.raises(RequestError, match="or call predict"):
+        next(model.predict_stream("a text"))
 
 
 def test_embeddings_do_not_depend_on_the_company(tmp_path: Path, tokenizer: Tokenizer) -> None:

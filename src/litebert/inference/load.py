@@ -230,6 +230,14 @@ class Pipeline:
         """
         return self._ask(inputs, pairs)
 
+    def predict_stream(self, inputs: Iterable[Any], *, window: int = WINDOW) -> Iterator[Any]:
+        """Answers to any number of inputs, in their order; memory does not grow with the number."""
+        if isinstance(inputs, str | Mapping):
+            raise RequestError("a stream has many inputs: give an iterable of them, or call predict")
+        stream = iter(inputs)
+        while some := list(islice(stream, window)):
+            yield from self.predict(some)
+
     def classify(self, texts: Any, pairs: Any = None) -> Any:
         """The label of each text with its probability, and the probabilities of all labels."""
         if self.members[0].saved is None and self.head == "sequence-classification":
