@@ -27,7 +27,7 @@ need("onnxruntime")
 @pytest.fixture(autouse=True)
 def _no_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is tried is twice as fast as what was there before: these tests are not about time."""
-    monkeypatch.setattr(_Trial, "time", lambda self, engines: [2.0, 1.0])
+    monkeypatch.setattr(_Trial, "time", lambda self, engines: [2.0] + [1.0] * (len(engines) - 1))
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +141,7 @@ def test_a_model_that_cannot_be_rounded_is_refused(trained: Path, tmp_path: Path
 
 
 def test_answers_leave_as_early_as_is_allowed(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seconds = iter([[2.0, 1.0], [3.0, 1.0]])  # 8 bits, then early answers, which are faster still
+    seconds = iter([[2.0, 1.0], [3.0, 1.0], [1.0] * 5])  # 8 bits, then early answers, which are faster still; tokens
     monkeypatch.setattr(_Trial, "time", lambda self, engines: next(seconds))
     folder = copy_model(trained, tmp_path / "model")
     examples = label_as(folder, make_examples("classification", 80, seed=6))
@@ -159,10 +159,25 @@ def test_answers_leave_as_early_as_is_allowed(trained: Path, tmp_path: Path, mon
 
 
 def test_8_bits_that_are_slower_are_not_taken(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_Trial, "time", lambda self, engines: [1.0, 2.0])
+    monkeypatch.setattr(_Trial, "time", lambda self, engines: [1.0] + [2.0] * (len(engines) - 1))
     folder = copy_model(trained, tmp_path / "model")
     found = litebert.optimize(folder, make_examples("classification", 40, seed=5), max_drop=50, exits=False)
     assert found.chosen is found.variants[0]
+
+
+def test_as_many_tokens_run_together_as_are_fastest_here(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, examples = copy_model(trained, tmp_path / "model"), make_examples("classification", 60, seed=5)
+    plain, _ = load(folder).run(examples)
+    monkeypatch.setattr(_Trial, "time", lambda self, engines: [1.0 / one.batch_tokens for one in engines])
+    found = litebert.optimize(folder, examples, max_drop=-100, exits=False)  # nothing else is allowed
+    assert found.optimization.tokens_at_once == load(folder).members[0].engine.batch_tokens == 2048
+    quick, _ = load(folder).run(examples)
+    np.testing.assert_allclose(np.array(quick), np.array(plain), atol=1e-5)
+    monkeypatch.setattr(_Trial, "time", lambda self, engines: [1.0 for one in engines])
+    again = litebert.optimize(folder, examples, max_drop=-100, exits=False)
+    assert again.optimization.tokens_at_once is None
 
 
 def test_a_copy_leaves_caches_behind_and_can_be_optimized_again(trained: Path, tmp_path: Path) -> None:

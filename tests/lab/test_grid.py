@@ -196,9 +196,9 @@ def test_a_cell_that_fails_is_reported_and_the_rest_goes_on(small_corpus: Corpus
 # --- killed ---------------------------------------------------------------------------------------------------------
 
 
-def start_grid(file: Path, corpus: Path, out: Path) -> "subprocess.Popen[bytes]":
+def start_grid(file: Path, corpus: Path, out: Path, seeds: int) -> "subprocess.Popen[bytes]":
     command = [sys.executable, "-m", "litebert", "lab", "run", str(file), "--corpus", str(corpus), "--out", str(out)]
-    command += ["--steps", "12", "--seeds", "2", "--workers", "2"]
+    command += ["--steps", "12", "--seeds", str(seeds), "--workers", str(seeds)]
     with out.with_suffix(".log").open("ab") as log:
         return subprocess.Popen(command, cwd=ROOT, env=ENVIRONMENT, stdout=log, stderr=log, start_new_session=True)
 
@@ -212,15 +212,18 @@ def read_numbers(out: Path) -> Any:
     ]
 
 
-def kill_grid(corpus: Path, folder: Path, count: int) -> int:
-    """Run a grid undisturbed, and one that is killed so many times; say how often the latter was."""
+def kill_grid(corpus: Path, folder: Path, count: int, seeds: int = 2) -> int:
+    """Run a grid undisturbed, and one that is killed so many times; say how often the latter was.
+
+    There are as many workers as seeds.
+    """
     file = folder / "mine.toml"
     file.write_text(FILE, encoding="utf-8")
-    process = start_grid(file, corpus, folder / "expected")
+    process = start_grid(file, corpus, folder / "expected", seeds)
     assert process.wait(600) == 0, (folder / "expected.log").read_text()
     kills, generator = 0, random.Random(count)
     while True:
-        process = start_grid(file, corpus, folder / "killed")
+        process = start_grid(file, corpus, folder / "killed", seeds)
         if kills < count:
             while process.poll() is None and len([*folder.glob("killed/cells/*/seed-*/run.json")]) <= kills:
                 time.sleep(0.02)  # until another cell has begun
@@ -235,7 +238,7 @@ def kill_grid(corpus: Path, folder: Path, count: int) -> int:
 
 
 def test_a_killed_grid_ends_with_the_tables_of_an_undisturbed_one(small_corpus: Corpus, tmp_path: Path) -> None:
-    assert kill_grid(small_corpus.folder, tmp_path, 1) >= 1
+    assert kill_grid(small_corpus.folder, tmp_path, 1, seeds=1) >= 1
 
 
 @pytest.mark.soak

@@ -55,19 +55,26 @@ class Engine:
         self.exits: ExitPolicy | None = None
         self.depth: int | None = None
         """How many passes make a vector, where nobody asks for another number."""
+        self.tokens_at_once: int | None = None
+        """How many tokens to run together, where that was measured."""
         self.exits_seen: Counter[int] = Counter()
         """After how many passes answers left, where they may leave early."""
         # What a folder lacks, torch draws afresh; and a graph has its limit.
         self._uses_torch = bool(fresh) or self.num_bytes > LARGEST or not has_onnx() or _has_gpu()
         if optimized and (known := read_optimization(folder)) is not None:
             self._int8, self.exits, self.depth = frozenset(known.int8), known.exits, known.depth
+            self.tokens_at_once = known.tokens_at_once
 
     def configured(
-        self, int8: Iterable[str] = (), exits: ExitPolicy | None = None, depth: int | None = None
+        self,
+        int8: Iterable[str] = (),
+        exits: ExitPolicy | None = None,
+        depth: int | None = None,
+        tokens_at_once: int | None = None,
     ) -> "Engine":
         """The same weights, run otherwise: some maps with 8 bits, some answers early, vectors after fewer passes."""
         other = copy.copy(self)
-        other._int8, other.exits, other.depth = frozenset(int8), exits, depth
+        other._int8, other.exits, other.depth, other.tokens_at_once = frozenset(int8), exits, depth, tokens_at_once
         other.exits_seen, other._sessions = Counter(), {}
         return other
 
@@ -109,7 +116,7 @@ class Engine:
     @property
     def batch_tokens(self) -> int:
         """How many tokens to give it at once: few enough that what a layer makes of them stays in the cache."""
-        return TorchRunner(self.model).batch_tokens if self._uses_torch else _BATCH_TOKENS
+        return TorchRunner(self.model).batch_tokens if self._uses_torch else self.tokens_at_once or _BATCH_TOKENS
 
     @property
     def most_padding(self) -> int | None:

@@ -1,9 +1,9 @@
 """What `litebert optimize` found out about a model, in a file beside its weights; the engine follows it."""
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from litebert.errors import FolderError
 from litebert.folders import read_text, write_json
@@ -28,6 +28,8 @@ class Optimization(BaseModel):
     exits: ExitPolicy | None = None
     depth: int | None = None
     """Vectors: how many passes make them; all if not given."""
+    tokens_at_once: Annotated[int | None, Field(ge=1, le=1_048_576)] = None
+    """How many tokens run together, where another number than the usual one was faster."""
     measured: dict[str, Any] = {}
     """What was measured, and on what."""
 

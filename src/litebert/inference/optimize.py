@@ -47,6 +47,8 @@ _MOST_TIMED = 200  # examples
 _ROUNDS = 3
 _MOST_COMPARED = 64  # examples on which maps are compared with one another
 _LEAST = 20
+_TOKENS_AT_ONCE = (256, 512, 1024, 2048)
+_WORTH_IT = 1.05  # times as fast, by which another number of tokens is taken than the usual one
 _NEVER = -1e30  # below stand logits of what cannot be
 
 Array = NDArray[Any]
@@ -276,6 +278,7 @@ def find_fastest(
         chosen = _choose_exit(trial, engine.configured(chosen.int8), chosen, max_drop, keep)
     if exits and engine.head == VECTORS:
         chosen = _choose_depth(trial, chosen, max_drop, keep)
+    tokens_at_once = _choose_tokens(trial, chosen)
     measured = {
         "metric": trial.task.metric,
         "examples": len(examples),
@@ -290,9 +293,21 @@ def find_fastest(
         int8=chosen.int8,
         exits=chosen.exits,
         depth=chosen.depth,
+        tokens_at_once=tokens_at_once,
         measured=measured,
     )
     return OptimizeResult(trial.task.metric, len(examples), tuple(variants), chosen, optimization)
+
+
+def _choose_tokens(trial: _Trial, chosen: Variant) -> int | None:
+    """How many tokens to run together on this machine, if not the usual number; no answer depends on it."""
+    usual, *others = (
+        trial.member.engine.configured(chosen.int8, chosen.exits, chosen.depth, tokens)
+        for tokens in (None, *_TOKENS_AT_ONCE)
+    )
+    before, *seconds = trial.time([usual, *others])
+    best = min(range(len(others)), key=seconds.__getitem__)
+    return _TOKENS_AT_ONCE[best] if before > _WORTH_IT * seconds[best] else None
 
 
 def _list_int8(trial: _Trial) -> Iterator[tuple[str, tuple[str, ...]]]:

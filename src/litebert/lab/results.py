@@ -121,9 +121,10 @@ def _trace(name: str, experiment: Experiment, grid: Grid, results: Sequence[Mapp
     if "tasks" in experiment.measures:
         words += [word for task in options.tasks for word in ("--task", task)]
     words += ["--steps", str(grid.steps), "--seeds", str(options.seeds), "--out", str(grid.folder)]
+    lengths = sorted({grid.cell(key).config.stream.length for key in grid.keys[name].values()})
     said = {
-        "masked": f"masked tokens in {scale.scored_rows:,} rows of {scale.length} tokens",
-        "probes": f"sentences by a linear probe that learnt from {scale.probed_pairs:,} pairs, on as many",
+        "masked": f"masked tokens in {scale.scored_rows:,} rows of {' or '.join(map(str, lengths))} tokens",
+        "probes": f"sentences by a linear probe that learnt from {scale.probed_pairs:,} pairs, on at most as many",
         "tasks": f"tasks by a linear model that learnt from up to {scale.labels:,} labels",
         "layers": "moves of states on 64 rows",
     }
