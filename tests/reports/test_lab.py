@@ -33,5 +33,8 @@ def test_the_list_leads_to_the_pages(tmp_path: Path) -> None:
     counts = {"holds": 2, "does not hold": 1, "open": 0}
     entry = IndexEntry("table4", "Table 4: what layers share", "nano, 750 steps, 3 seeds", counts)
     page = write_index(tmp_path / "index.html", [entry]).read_text("utf-8")
-    assert '<a href="table4/report.html">Table 4: what layers share</a><small>nano, 750 steps, 3 seeds</small></td>' in page
+    assert (
+        '<a href="table4/report.html">Table 4: what layers share</a><small>nano, 750 steps, 3 seeds</small></td>'
+        in page
+    )
     assert "<td>2</td><td>1</td><td>0</td>" in page

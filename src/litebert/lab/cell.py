@@ -89,7 +89,7 @@ def _run(run: CellRun, folder: Path) -> CellStatus:
     begun = time.monotonic()
     config = PretrainConfig.parse(run.config)
     if run.begin_from is not None:
-        config = config.model_copy(update={"begin_from": run.begin_from, "head_start": False})
+        config = config.model_copy(update={"begin_from": run.begin_from, "head_start": False, "segment_heads": False})
     corpus = Corpus.open(Path(run.corpus), verify=False)
     held_out = corpus if run.held_out == run.corpus else Corpus.open(Path(run.held_out), verify=False)
     kept = RunFolder(folder)

@@ -39,6 +39,10 @@ class PretrainConfig(RunConfig):
                 )
         if self.head_start and self.begin_from is not None:
             raise ValueError("head_start is for fresh weights, begin_from for trained ones: choose one of them")
+        if self.segment_heads and not self.head_start:
+            raise ValueError("segment_heads are a part of a head start: set head_start as well, or leave both out")
+        if self.segment_heads and (self.model.num_heads < 4 or self.model.num_token_types < 2):
+            raise ValueError("segment_heads need a model of four heads or more, and with two token types")
         return self
 
     @property
