@@ -79,6 +79,7 @@ def test_outputs_are_for_people_and_machines(finished: Grid) -> None:
     assert "<script" not in page
     assert "lab run table0.toml --scale nano" in page  # how to repeat it
     assert 'href="table.csv"' in page
+    assert ", fp32, litebert" in page  # of whatever machine
     assert 'href="table0/report.html"' in (finished.folder / "index.html").read_text(encoding="utf-8")
 
 

@@ -116,6 +116,7 @@ def _run(run: CellRun, folder: Path) -> CellStatus:
             "versions": {name: version(name) for name in ("litebert", "torch", "numpy")} | {"python": _python()},
             "machine": describe_machine()["cpu"],
             "threads": run.threads,
+            "precision": kept.read_config(PretrainConfig).train.precision,
         },
     )
     if kept.checkpoints.is_dir():

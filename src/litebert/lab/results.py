@@ -76,6 +76,7 @@ class Origin:
     text: str
     machines: Sequence[str]
     versions: Mapping[str, str]
+    precisions: Sequence[str] = ()
 
 
 def collect(grid: Grid, name: str) -> Table:
@@ -135,6 +136,7 @@ def _trace(name: str, experiment: Experiment, grid: Grid, results: Sequence[Mapp
         _describe_text(options.corpus),
         sorted({str(result["machine"]) for result in results}),
         dict(results[-1]["versions"]) if results else {},
+        sorted({result["precision"] for result in results if "precision" in result}),
     )
 
 
@@ -255,7 +257,7 @@ def render_markdown(table: Table) -> str:
 def _list_origin(origin: Origin) -> list[str]:
     """What was measured, on which text and machines, in sentences."""
     versions = ", ".join(f"{name} {number}" for name, number in origin.versions.items())
-    where = ", ".join([*origin.machines, versions] if versions else origin.machines)
+    where = ", ".join([*origin.machines, *origin.precisions, *([versions] if versions else [])])
     return [
         sentence for sentence in (origin.measured, origin.text and f"{origin.text}.", where and f"{where}.") if sentence
     ]

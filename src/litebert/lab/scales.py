@@ -81,6 +81,7 @@ class Scale:
                 steps=self.steps,
                 batch_size=self.batch_size,
                 micro_batch_size=rows_that_fit(model, self.length),
+                precision="fp32",  # the same on every machine
                 optim=OptimConfig(optimizer="adamw", lr=self.lr * self.hidden[768] / model.hidden_size, warmup=0.1),
                 evaluations=8,
                 keep=1,
