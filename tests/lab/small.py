@@ -47,7 +47,9 @@ def small_experiment(**changes: Any) -> Experiment:
     return Experiment.model_validate({**content, **changes})
 
 
-def small_grid(corpus: Path, out: Path, experiment: Experiment | None = None, **options: Any) -> Grid:
+def small_grid(
+    corpus: Path, out: Path, experiment: Experiment | None = None, name: str = "table0", **options: Any
+) -> Grid:
     """The plan of such a grid."""
     given = {"corpus": corpus, "steps": 6, "seeds": 2, "workers": 1, **options}
-    return plan_grid({"table0": experiment or small_experiment()}, out, GridOptions(**given))
+    return plan_grid({name: experiment or small_experiment()}, out, GridOptions(**given))

@@ -16,7 +16,7 @@ import pytest
 from litebert.corpus.corpus import Corpus
 from litebert.errors import RequestError
 from litebert.lab.cell import CellRun, CellStatus, is_measured, read_result, run_cell
-from litebert.lab.experiment import CURVES, METRICS
+from litebert.lab.experiment import CURVES, METRICS, open_experiment
 from litebert.lab.grid import Grid, _Run, plan_grid, run_grid
 from litebert.lab.results import collect, render_markdown, write_outputs
 from tests.conftest import need, soak_count
@@ -220,8 +220,10 @@ def kill_grid(corpus: Path, folder: Path, count: int, seeds: int = 2) -> int:
     """
     file = folder / "mine.toml"
     file.write_text(FILE, encoding="utf-8")
-    process = start_grid(file, corpus, folder / "expected", seeds)
-    assert process.wait(600) == 0, (folder / "expected.log").read_text()
+    _, experiment = open_experiment(str(file))
+    grid = small_grid(corpus, folder / "expected", experiment, "mine", steps=12, seeds=seeds)
+    run_here(grid)
+    write_outputs(grid, ["mine"])
     kills, generator = 0, random.Random(count)
     while True:
         process = start_grid(file, corpus, folder / "killed", seeds)

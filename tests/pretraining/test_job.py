@@ -289,8 +289,8 @@ def test_settings_that_do_not_fit_the_model_are_refused(changes: dict[str, Any],
         PretrainConfig(**{**dict(tiny_run()), "model": small_config(), "head_start": True, "begin_from": "x"})
     with pytest.raises(ValueError, match="segment_heads are a part of a head start"):
         PretrainConfig(**{**dict(tiny_run()), "model": small_config(), "head_start": False, "segment_heads": True})
+    few = small_config(num_heads=2)
     with pytest.raises(ValueError, match="four heads or more"):
-        few = small_config(num_heads=2)
         PretrainConfig(**{**dict(tiny_run()), "model": few, "head_start": True, "segment_heads": True})
 
 
