@@ -287,7 +287,7 @@ def measure(options: argparse.Namespace, scratch: Path) -> None:
     }
     table = render(results)
     print(table)
-    print(record(options.record, f"Vectors of {options.model}", table, {"machine": machine(), **results}))
+    print(record(options.record, f"Vectors of {Path(options.model).name}", table, {"machine": machine(), **results}))
 
 
 if __name__ == "__main__":
