@@ -51,7 +51,7 @@ from litebert.api import open_sources, read_rated
 from litebert.distillation.job import RatedPairs
 from litebert.hub import DEFAULT_ENCODER, resolve
 from litebert.model.cost import forward_flops
-from litebert.presets import PRESETS
+from litebert.presets import PRESETS, preset_config
 from litebert.runtime import advertises, num_cores, prepare_process
 
 INSTRUCTIONS = ("avx2", "avx512f", "avx512_vnni", "avx_vnni", "amx_int8")
@@ -200,9 +200,9 @@ def make_untrained(preset: str, scratch: Path) -> Path:
     from litebert.text.tokenizer import Tokenizer
 
     tokenizer = Tokenizer.from_pretrained(DEFAULT_ENCODER)
-    config = litebert.preset_config(preset).updated(vocab_size=tokenizer.vocab_size)
+    config = preset_config(preset).updated(vocab_size=tokenizer.vocab_size)
     torch.manual_seed(0)
-    Model(config, "embedding").save_pretrained(scratch / preset, tokenizer)
+    Model(config, "sentence-embedding").save_pretrained(scratch / preset, tokenizer)
     return scratch / preset
 
 
