@@ -21,7 +21,7 @@ class PretrainConfig(RunConfig):
     counted_tokens: Annotated[int, Field(ge=0)] = 0
     """A head start with word vectors that are counted in so many tokens (see `litebert.pretraining.counts`)."""
     segment_heads: bool = False
-    """A head start with two heads that read one segment each, without which order is not learnt in hours."""
+    """A head start with two heads that read one segment each, from which order is learnt sooner."""
     begin_from: str | None = None
     """A model folder or hub name whose weights to begin with."""
     held_out_rows: int = 256

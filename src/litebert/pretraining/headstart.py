@@ -5,7 +5,7 @@ others, before its attention begins to look at neighbours, and hardly ever finds
 So some things are written into the weights instead: the frequencies (as the bias of the word head); positions as sine
 waves, and heads that lean towards one side: their query is the key of a position beside it; and a head that looks for
 the same word in the other segment, by which two texts can be compared from the first step on. Where it is asked for,
-two more heads read one segment each: from random weights, the order of segments stays at chance for hours. Words may
+two more heads read one segment each: from random weights, order stays at chance for millions of tokens. Words may
 have vectors that were counted (`litebert.pretraining.counts`). All are ordinary weights of an ordinary model; training
 changes them like others.
 """
