@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
 
-$(VENV)/installed: pyproject.toml constraints.txt
+$(VENV)/installed: pyproject.toml constraints.txt hatch_build.py src/litebert/inference/native/encoder.c
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip -c constraints.txt
 	$(BIN)/pip install --quiet torch -c constraints.txt

@@ -1,17 +1,19 @@
 """`Engine`: runs the model of a folder, on onnxruntime where it is installed, on torch where it is not.
 
 Weights are read once, without torch; a graph is made of them when it is first needed, one for each head and depth that
-is asked for. Whoever asks for the model itself gets a torch module, and from then on that module answers: what is done
-to its weights shows.
+is asked for. Where the kernels of `native` can run, they run the layers, and the graph is that of the head alone.
+Whoever asks for the model itself gets a torch module, and from then on that module answers: what is done to its
+weights shows.
 
 Where `litebert optimize` has measured what may be done, onnxruntime multiplies whole numbers of 8 bits, and answers
 that are certain leave early. On torch the model runs in fp32, and to its end.
 """
 
 import copy
+import functools
 import threading
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,9 +25,10 @@ from numpy.typing import NDArray
 from litebert.config import Head
 from litebert.inference.early_exit import ExitPolicy, run_with_exits, trace_passes
 from litebert.inference.int8 import choose_int8
-from litebert.inference.onnx_graph import LARGEST, OUTPUTS, build_onnx, build_part, list_inputs, list_int8_maps
+from litebert.inference.native.encoder import NativeEncoder
+from litebert.inference.onnx_graph import LARGEST, OUTPUTS, POOLED, build_onnx, build_part, list_inputs, list_int8_maps
 from litebert.inference.optimization import read_optimization
-from litebert.inference.sessions import has_onnx, open_session
+from litebert.inference.sessions import choose_threads, has_onnx, open_session
 from litebert.model.head_kinds import EXIT_HEADS
 from litebert.model.hf.checkpoint import fit_tensors, read_folder
 from litebert.model.sharing import layer_plan
@@ -40,6 +43,7 @@ Array = NDArray[Any]
 VECTORS: Head = "sentence-embedding"
 _MOST_PADDING = 12  # without a limit 8 sentences take 1.5 times as long, 128 sentences 1.1 times
 _BATCH_TOKENS = 512  # 7,600 tokens/s of litebert-en on one core, 6,100 with 2,048 and 3,600 with 8,192
+_NATIVE_TOKENS = 2048  # for each thread; many, since what Python does for a batch costs as much as running 20 of them
 
 
 class Engine:
@@ -104,6 +108,11 @@ class Engine:
         return self._uses_torch
 
     @property
+    def is_native(self) -> bool:
+        """Whether the kernels of `native` run its layers."""
+        return not self._uses_torch and self._native is not None
+
+    @property
     def num_passes(self) -> int:
         """How many layers a text runs through."""
         return len(layer_plan(self.config))
@@ -116,12 +125,16 @@ class Engine:
     @property
     def batch_tokens(self) -> int:
         """How many tokens to give it at once: few enough that what a layer makes of them stays in the cache."""
-        return TorchRunner(self.model).batch_tokens if self._uses_torch else self.tokens_at_once or _BATCH_TOKENS
+        if self._uses_torch:
+            return TorchRunner(self.model).batch_tokens
+        if self.is_native:  # which parts a batch for the cache, and for its threads
+            return _NATIVE_TOKENS * choose_threads()
+        return self.tokens_at_once or _BATCH_TOKENS
 
     @property
     def most_padding(self) -> int | None:
         """How many of them may be padding: a call of onnxruntime costs about as much as running so many."""
-        return None if self._uses_torch or self._leaves_early else _MOST_PADDING
+        return None if self._uses_torch or self._leaves_early or self.is_native else _MOST_PADDING
 
     @property
     def _leaves_early(self) -> bool:
@@ -184,22 +197,60 @@ class Engine:
         """The model as an ONNX file."""
         return build_onnx(self.config, head, self._weights, depth, choose_int8(self._int8))
 
+    @property
+    def _native(self) -> NativeEncoder | None:
+        found: NativeEncoder | None = self._open(
+            "native", lambda: NativeEncoder.open(self.config, self._weights, choose_int8(self._int8))
+        )
+        return found
+
+    def _open(self, key: Any, make: Callable[[], Any]) -> Any:
+        """What was made for a key, by whoever asked first."""
+        with self._lock:
+            if key not in self._sessions:
+                self._sessions[key] = make()
+        return self._sessions[key]
+
     def _run_session(
         self, head: Head, inputs: Mapping[str, Array], names: list[str], depth: int | None
     ) -> dict[str, Array]:
-        with self._lock:
-            if (head, depth) not in self._sessions:
-                self._sessions[head, depth] = open_session(self.build(head, depth))
+        rows = {name: array.reshape(-1, array.shape[-1]) for name, array in inputs.items()}
+        if (native := self._native) is not None and native.can_run(rows):
+            return self._run_native(native, head, rows, inputs["input_ids"].shape, names, depth)
+        session = self._open((head, depth), lambda: open_session(self.build(head, depth)))
         given = {name: inputs[name].astype(np.int64, copy=False) for name in list_inputs(head)}
-        return dict(zip(names, self._sessions[head, depth].run(names, given), strict=True))
+        return dict(zip(names, session.run(names, given), strict=True))
 
-    def _run_part(self, part: Any, inputs: Mapping[str, Array]) -> list[Array]:
-        """The embeddings, a layer or the head alone."""
-        with self._lock:
-            if part not in self._sessions:
-                content = build_part(self.config, self.head, self._weights, part, choose_int8(self._int8))
-                self._sessions[part] = open_session(content)
-        session = self._sessions[part]
+    def _run_native(
+        self,
+        native: NativeEncoder,
+        head: Head,
+        rows: Mapping[str, Array],
+        shape: tuple[int, ...],
+        names: list[str],
+        depth: int | None,
+    ) -> dict[str, Array]:
+        """The outputs of a head. Options of a choice stand in rows of their own until then."""
+        states = native.encode(rows, depth, first_only=head in POOLED)
+        if head == VECTORS:
+            means = {"sentence_embedding": native.average(states, self.config.embedding_normalize)}
+            return means if names == list(means) else {"last_hidden_state": states.pad(), **means}
+        padded = states.pad()
+        # Two rows are multiplied in the same way whatever stands beside them: `onnx_graph` on its first two.
+        padded = np.repeat(padded, 2, axis=1) if head in POOLED else padded
+        found = dict(zip(OUTPUTS[head], self._run_part("head", {"states": padded, **rows}, head), strict=True))
+        return {"logits": found["logits"].reshape(shape[:2])} if head == "multiple-choice" else found
+
+    def _run_part(self, part: Any, inputs: Mapping[str, Array], head: Head | None = None) -> list[Array]:
+        """The embeddings, a layer or a head alone, the model's own if none is named."""
+        native = self._native
+        if native is not None and part != "head" and native.can_run(inputs):
+            if part == "embeddings":
+                return [native.encode(inputs, 0).pad()]
+            return [native.run_layer(part, inputs["states"], inputs["attention_mask"])]
+        head = head or self.head
+        content = functools.partial(build_part, self.config, head, self._weights, part, choose_int8(self._int8))
+        session = self._open((part, head), lambda: open_session(content()))
         kinds = {one.name: np.int64 if "int64" in one.type else np.float32 for one in session.get_inputs()}
         given = {name: inputs[name].astype(kind, copy=False) for name, kind in kinds.items()}
         found: list[Array] = session.run(None, given)

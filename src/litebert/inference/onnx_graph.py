@@ -23,7 +23,18 @@ from litebert.model.head_kinds import BEAM_SIZE
 from litebert.model.hf.int8 import quantize
 from litebert.model.sharing import layer_plan
 
-__all__ = ["LARGEST", "OUTPUTS", "Int8", "build_onnx", "build_part", "build_product", "list_inputs", "list_int8_maps"]
+__all__ = [
+    "LARGEST",
+    "OUTPUTS",
+    "POOLED",
+    "Int8",
+    "build_onnx",
+    "build_part",
+    "build_product",
+    "list_inputs",
+    "list_int8_maps",
+    "scale_queries",
+]
 
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 Shape = tuple[str, ...]
@@ -54,7 +65,8 @@ _INTEGERS = (*_INPUTS, "answer_mask", "starts", "ends")
 _WORDS = "encoder.embeddings.words"
 _ZERO = 128  # what stands for 0 in states of 8 bits
 _ONNXRUNTIME = "com.microsoft"
-_POOLED = ("sequence-classification", "multiple-choice")  # heads that read the first token alone
+POOLED = ("sequence-classification", "multiple-choice")
+"""Heads that read the first token alone."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +144,7 @@ class _Writer:
     def __init__(
         self, config: ModelConfig, weights: Mapping[str, NDArray[Any]], depth: int | None, int8: "Int8 | None"
     ) -> None:
-        self.config, self.weights = config, {**weights, **_scale_queries(config, weights)}
+        self.config, self.weights = config, {**weights, **scale_queries(config, weights)}
         self.int8 = int8
         self.plan = layer_plan(config, depth)
         self.graph = _Graph()
@@ -370,7 +382,7 @@ class _Writer:
         if head == "multiple-choice":  # (batch, options, tokens) → (batch · options, tokens)
             shape = graph.add("Concat", graph.integers(-1), graph.add("Shape", _INPUTS[0], start=2), axis=0)
             inputs = tuple(graph.add("Reshape", name, shape) for name in _INPUTS)
-        found = self.write_head(head, self.encode(*inputs, first_only=head in _POOLED), inputs[1])
+        found = self.write_head(head, self.encode(*inputs, first_only=head in POOLED), inputs[1])
         if head == "multiple-choice":
             return (graph.add("Reshape", found[0], graph.add("Shape", _INPUTS[0], end=2)),)
         return found
@@ -398,7 +410,7 @@ class _Writer:
                 return self.find_answers(hidden, "answer_mask")
 
 
-def _scale_queries(config: ModelConfig, weights: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+def scale_queries(config: ModelConfig, weights: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     """Maps to queries, keys and values whose queries are already divided by the root of the head's size."""
     size = config.attention_size
     scales = np.ones(3 * size, np.float32)

@@ -301,6 +301,8 @@ def find_fastest(
 
 def _choose_tokens(trial: _Trial, chosen: Variant) -> int | None:
     """How many tokens to run together on this machine, if not the usual number; no answer depends on it."""
+    if trial.member.engine.is_native:
+        return None
     usual, *others = (
         trial.member.engine.configured(chosen.int8, chosen.exits, chosen.depth, tokens)
         for tokens in (None, *_TOKENS_AT_ONCE)

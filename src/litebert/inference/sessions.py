@@ -6,7 +6,7 @@ from typing import Any
 
 from litebert.runtime import num_cores
 
-__all__ = ["has_onnx", "open_session"]
+__all__ = ["choose_threads", "has_onnx", "open_session"]
 
 
 def has_onnx() -> bool:
@@ -14,7 +14,7 @@ def has_onnx() -> bool:
     return find_spec("onnxruntime") is not None
 
 
-def _choose_threads() -> int:
+def choose_threads() -> int:
     """As many as there are cores, or as the environment says, which torch follows too."""
     wanted = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
     return int(wanted) if wanted.isdecimal() and int(wanted) else num_cores()
@@ -25,7 +25,7 @@ def open_session(content: bytes) -> Any:
     import onnxruntime  # type: ignore[import-untyped]
 
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = _choose_threads()
+    options.intra_op_num_threads = choose_threads()
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
     # Who waits leaves the core to others.

@@ -1,0 +1,1 @@
+"""Layers in C, for CPUs with AVX-512: compiled when the package is installed, where there is a compiler."""
