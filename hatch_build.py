@@ -9,7 +9,6 @@ import platform
 import shutil
 import subprocess
 import sys
-import sysconfig
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +41,8 @@ class CompileKernels(BuildHookInterface):  # type: ignore[misc]
             return
         draft.replace(path)
         build_data["artifacts"].append(f"{NATIVE}/*{SUFFIX}")
-        build_data["tag"] = f"py3-none-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
+        # Of the C library it needs memmove alone, which every Linux that pip knows by this name has.
+        build_data["tag"] = f"py3-none-{'manylinux_2_17' if platform.libc_ver()[0] == 'glibc' else 'linux'}_x86_64"
         build_data["pure_python"] = False
 
 

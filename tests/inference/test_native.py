@@ -1,8 +1,6 @@
 """Kernels in C: the answers of torch and of onnxruntime, the same to the bit for every neighbour and every thread."""
 
 import ctypes
-import importlib.util
-import sys
 import threading
 from pathlib import Path
 from typing import Any, get_args
@@ -249,14 +247,3 @@ def test_a_library_that_cannot_be_opened_is_passed_over(monkeypatch: pytest.Monk
     (tmp_path / native.library_name(source.read_bytes())).write_bytes(b"made for another system")
     monkeypatch.setattr(native, "__file__", str(tmp_path / "encoder.py"))
     assert native._open_library.__wrapped__() is None
-
-
-def test_the_installation_gives_the_library_the_name_that_is_looked_for() -> None:
-    path = Path(__file__).parents[2] / "hatch_build.py"
-    spec = importlib.util.spec_from_file_location("hatch_build", path)
-    assert spec is not None
-    assert spec.loader is not None
-    hook = importlib.util.module_from_spec(spec)
-    sys.modules["hatch_build"] = hook
-    spec.loader.exec_module(hook)
-    assert hook.library_name(b"source") == native.library_name(b"source")
