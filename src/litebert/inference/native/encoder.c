@@ -14,7 +14,7 @@
 #define ROWS 6               // of states, times
 #define VECTORS 4            // of 16 outputs: what a product makes at once, in 24 of 32 registers
 #define PANEL (16 * VECTORS)  // outputs whose weights stand together
-#define QUERIES 48           // whose scores are made at once
+#define QUERIES 32           // whose scores are made at once, in vectors beside one another
 
 typedef __m512 floats;
 
@@ -125,15 +125,17 @@ static void activate(float *states, int64_t count, int64_t kind) {
         default: WITH_ROWS(call, VECTORS, rows)       \
     }
 
-// Rows of floats, `apart` from one to the next, times a matrix whose rows are `width` apart; plus a bias, if any.
-INLINE void tile_floats(const int rows, const int vectors, const float *states, int64_t apart, const float *weight,
-                        int64_t width, int64_t inputs, const float *bias, float *to, int64_t to_apart) {
+// Rows of floats times a matrix whose rows are `width` apart; plus a bias, if any. From one row of states to the next it
+// is `apart`, from one of its numbers to the next `step`.
+INLINE void tile_floats(const int rows, const int vectors, const float *states, int64_t apart, int64_t step,
+                        const float *weight, int64_t width, int64_t inputs, const float *bias, float *to,
+                        int64_t to_apart) {
     floats sums[ROWS][VECTORS], column[VECTORS];
     EACH_ROW EACH_VECTOR sums[r][v] = all(0);
     for (int64_t k = 0; k < inputs; k++) {
         EACH_VECTOR column[v] = _mm512_loadu_ps(weight + k * width + 16 * v);
         EACH_ROW {
-            floats state = all(states[r * apart + k]);
+            floats state = all(states[r * apart + k * step]);
             EACH_VECTOR sums[r][v] = _mm512_fmadd_ps(state, column[v], sums[r][v]);
         }
     }
@@ -143,13 +145,13 @@ INLINE void tile_floats(const int rows, const int vectors, const float *states, 
     }
 }
 
-static void multiply(const float *states, int64_t apart, const float *weight, int64_t width, int64_t inputs,
-                     const float *bias, float *to, int64_t to_apart, int64_t rows, int64_t outputs) {
+INLINE void multiply(const float *states, int64_t apart, int64_t step, const float *weight, int64_t width, int64_t inputs,
+                     float *to, int64_t to_apart, int64_t rows, int64_t outputs) {
     for (int64_t column = 0; column < outputs; column += PANEL)
         for (int64_t row = 0; row < rows; row += ROWS) {
-#define TILE(R, V)                                                                                                 \
-    tile_floats(R, V, states + row * apart, apart, weight + column, width, inputs, bias ? bias + column : NULL, \
-                to + row * to_apart + column, to_apart)
+#define TILE(R, V)                                                                                                \
+    tile_floats(R, V, states + row * apart, apart, step, weight + column, width, inputs, NULL, to + row * to_apart + column, \
+                to_apart)
             WITH_SIZES(TILE, rows - row, (outputs - column) / 16)
 #undef TILE
         }
@@ -211,7 +213,7 @@ static void run_linear(const Linear *map, const float *states, int64_t rows, con
         for (int64_t row = 0; row < rows; row += ROWS) {
 #define INT8_TILE(R, V) tile_int8(R, V, room, map, row, panel, to)
 #define FLOAT_TILE(R, V)                                                                                     \
-    tile_floats(R, V, states + row * map->inputs, map->inputs, (const float *)map->weight + panel * map->inputs, \
+    tile_floats(R, V, states + row * map->inputs, map->inputs, 1, (const float *)map->weight + panel * map->inputs, \
                 PANEL, map->inputs, map->bias + panel, to + row * map->outputs + panel, map->outputs)
             if (map->scale) { WITH_SIZES(INT8_TILE, rows - row, vectors) }
             else { WITH_SIZES(FLOAT_TILE, rows - row, vectors) }
@@ -246,48 +248,48 @@ static void add_norm(float *to, const float *added, int64_t rows, int64_t size, 
     }
 }
 
-// Scores become e^(score - largest); `factors` are what makes their sum 1.
-static void exponentials(float *scores, int64_t rows, int64_t tokens, int64_t width, float *factors) {
-    for (int64_t r = 0; r < rows; r++) {
-        float *row = scores + r * width;
-        for (int64_t k = tokens; k < width; k++) row[k] = -1e30f;
-        floats largest = all(-1e30f), sum = all(0);
-        for (int64_t k = 0; k < width; k += 16) largest = _mm512_max_ps(largest, _mm512_loadu_ps(row + k));
-        largest = all(_mm512_reduce_max_ps(largest));
-        for (int64_t k = 0; k < width; k += 16) {
-            floats value = exponential(_mm512_sub_ps(_mm512_loadu_ps(row + k), largest));
+// Scores (tokens × queries) become e^(score - the query's largest); `factors` are what makes a query's sum 1.
+static void exponentials(float *scores, int64_t tokens, int64_t queries, float *factors) {
+    for (int64_t k = 0; k < queries; k += 16) {
+        floats largest = _mm512_loadu_ps(scores + k), sum = all(0);
+        for (int64_t token = 1; token < tokens; token++)
+            largest = _mm512_max_ps(largest, _mm512_loadu_ps(scores + token * queries + k));
+        for (int64_t token = 0; token < tokens; token++) {
+            float *at = scores + token * queries + k;
+            floats value = exponential(_mm512_sub_ps(_mm512_loadu_ps(at), largest));
             sum = _mm512_add_ps(sum, value);
-            _mm512_storeu_ps(row + k, value);
+            _mm512_storeu_ps(at, value);
         }
-        factors[r] = 1 / _mm512_reduce_add_ps(sum);
+        _mm512_storeu_ps(factors + k, _mm512_div_ps(all(1), sum));
     }
 }
 
-INLINE int64_t round_up(int64_t tokens) { return (tokens + 15) / 16 * 16; }
+INLINE int64_t round_up(int64_t count) { return (count + 15) / 16 * 16; }
 
-// One text: its first `asking` tokens look at all of its tokens. `room` holds its keys, then scores.
-static void attend(const Shape *shape, const float *qkv, int64_t tokens, int64_t asking, float *room, float *to) {
-    int64_t size = shape->attention / shape->heads, apart = 3 * shape->attention, width = round_up(tokens);
-    float *keys = room, *scores = keys + size * width, factors[QUERIES];
+// One text: its first `asking` tokens look at all of its tokens. Queries stand beside one another, sixteen in a vector;
+// what stands there beyond the last one is computed with them and thrown away.
+static void attend(const Shape *shape, const float *qkv, int64_t tokens, int64_t asking, float *scores, float *to) {
+    int64_t size = shape->attention / shape->heads, apart = 3 * shape->attention;
+    float *columns = scores + tokens * QUERIES, factors[QUERIES];
     for (int64_t head = 0; head < shape->heads; head++) {
         const float *query = qkv + head * size, *key = query + shape->attention, *value = key + shape->attention;
-        for (int64_t token = 0; token < tokens; token += 4)  // what stands after the text gets no weight below
-            for (int64_t k = 0; k < size; k += 4) {
-                __m128 part[4];
-                for (int64_t one = 0; one < 4; one++) part[one] = _mm_loadu_ps(key + (token + one) * apart + k);
-                _MM_TRANSPOSE4_PS(part[0], part[1], part[2], part[3]);
-                for (int64_t one = 0; one < 4; one++) _mm_storeu_ps(keys + (k + one) * width + token, part[one]);
-            }
         for (int64_t first = 0; first < asking; first += QUERIES) {
-            int64_t rows = asking - first < QUERIES ? asking - first : QUERIES;
+            int64_t rows = asking - first < QUERIES ? asking - first : QUERIES, width = round_up(rows);
+            for (int64_t row = 0; row < rows; row += 4)
+                for (int64_t k = 0; k < size; k += 4) {
+                    __m128 part[4];
+                    for (int64_t one = 0; one < 4; one++) part[one] = _mm_loadu_ps(query + (first + row + one) * apart + k);
+                    _MM_TRANSPOSE4_PS(part[0], part[1], part[2], part[3]);
+                    for (int64_t one = 0; one < 4; one++) _mm_storeu_ps(columns + (k + one) * width + row, part[one]);
+                }
             float *out = to + first * shape->attention + head * size;
-            multiply(query + first * apart, apart, keys, width, size, NULL, scores, width, rows, width);
-            exponentials(scores, rows, tokens, width, factors);
-            multiply(scores, width, value, apart, tokens, NULL, out, shape->attention, rows, size);
-            for (int64_t r = 0; r < rows; r++)
+            multiply(key, apart, 1, columns, width, size, scores, width, tokens, width);
+            exponentials(scores, tokens, width, factors);
+            multiply(scores, 1, width, value, apart, tokens, out, shape->attention, rows, size);
+            for (int64_t row = 0; row < rows; row++)
                 for (int64_t k = 0; k < size; k += 16) {
-                    float *part = out + r * shape->attention + k;
-                    _mm512_storeu_ps(part, _mm512_mul_ps(_mm512_loadu_ps(part), all(factors[r])));
+                    float *part = out + row * shape->attention + k;
+                    _mm512_storeu_ps(part, _mm512_mul_ps(_mm512_loadu_ps(part), all(factors[row])));
                 }
         }
     }
@@ -308,7 +310,7 @@ static int64_t cut_room(const Shape *shape, int64_t tokens, int64_t longest, cha
     room->attended = TAKE(float, tokens * shape->attention);
     room->added = TAKE(float, tokens * shape->hidden);
     room->wide = TAKE(float, tokens * shape->widest);
-    room->scores = TAKE(float, round_up(longest) * (shape->attention / shape->heads + QUERIES));
+    room->scores = TAKE(float, QUERIES * (longest + shape->attention / shape->heads));
     room->rounded.step = TAKE(float, tokens);
     room->rounded.sum = TAKE(int32_t, tokens);
     room->rounded.values = TAKE(int8_t, tokens * shape->widest);
