@@ -18,7 +18,7 @@ quickstart: install ## install, then go from the documentation on this machine t
 	$(BIN)/litebert quickstart --out quickstart
 
 test: install ## run the tests (a few minutes)
-	$(BIN)/python -m pytest -n auto --dist worksteal -m "not soak" --doctest-modules src tests
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist worksteal -m "not soak" --doctest-modules src tests
 
 check: install ## lint, format and types
 	$(BIN)/ruff check .

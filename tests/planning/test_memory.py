@@ -75,7 +75,7 @@ def measured(preset: str, batch: int, length: int, recompute: bool) -> dict[str,
 
 
 SHAPES = [
-    ("albert-mini", 32, 128, False),
+    pytest.param("albert-mini", 32, 128, False, marks=pytest.mark.soak),
     pytest.param("albert-base", 8, 128, False, marks=pytest.mark.soak),
     pytest.param("albert-base", 4, 512, False, marks=pytest.mark.soak),
     pytest.param("albert-base", 8, 128, True, marks=pytest.mark.soak),
