@@ -5,6 +5,7 @@ Nothing here loads torch before a contestant needs it: run as a program, it says
 
 import argparse
 import json
+import os
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -18,9 +19,10 @@ from litebert.runtime import advertises, num_cores, prepare_process
 
 OURS, ON_TORCH, PEER, PLAIN = "litebert", "litebert, torch", "sentence-transformers", "transformers"
 OURS_INT8, ORT_INT8, OPENVINO, OPENVINO_INT8 = "litebert, int8", "onnxruntime, int8", "OpenVINO", "OpenVINO, int8"
+ON_ORT, ON_ORT_INT8 = "litebert, on onnxruntime", "litebert, int8, on onnxruntime"  # without kernels of our own
 ONNX_BACKEND = "sentence-transformers, ONNX int8"
 STATIC = "model2vec (static vectors of the teacher)"
-EXACT = (OURS, ON_TORCH, PEER, PLAIN)  # OpenVINO takes bf16 where the CPU has it
+EXACT = (OURS, ON_ORT, ON_TORCH, PEER, PLAIN)  # OpenVINO takes bf16 where the CPU has it
 CALIBRATING = 300
 MEGABYTE = 1_000_000
 Embed = Callable[[list[str]], Any]
@@ -57,6 +59,15 @@ def open_ours_int8(setting: Setting, depth: int | None = None) -> Embed:
     member = ours.members[0]
     quick = replace(ours, members=(replace(member, engine=member.engine.configured(member.engine.int8_maps)),))
     return quick.embed if depth is None else lambda texts: quick.embed(texts, depth=depth)
+
+
+def without_kernels(open_one: Callable[[Setting], Embed], setting: Setting) -> Embed:
+    """One of ours as it runs where our kernels cannot."""
+    os.environ["LITEBERT_NATIVE"] = "0"
+    embed = open_one(setting)
+    embed(["a text"])  # by which it is settled what runs
+    del os.environ["LITEBERT_NATIVE"]
+    return embed
 
 
 def open_sentence_transformers(setting: Setting) -> Embed:
@@ -195,6 +206,7 @@ def list_contestants(depths: list[int], has_teacher: bool, has_backend: bool) ->
     """Ways to embed texts, by name; peers as their users call them."""
     found: dict[str, Callable[[Setting], Embed]] = {
         OURS: open_ours,
+        ON_ORT: lambda setting: without_kernels(open_ours, setting),
         ON_TORCH: open_on_torch,
         PEER: open_sentence_transformers,
         PLAIN: open_transformers,
@@ -202,6 +214,7 @@ def list_contestants(depths: list[int], has_teacher: bool, has_backend: bool) ->
         OPENVINO: open_openvino,
         OPENVINO_INT8: lambda setting: open_openvino(setting, rounds=True),
         OURS_INT8: open_ours_int8,
+        ON_ORT_INT8: lambda setting: without_kernels(open_ours_int8, setting),
     }
     for depth in depths:
         found[f"{OURS_INT8}, depth {depth}"] = lambda setting, depth=depth: open_ours_int8(setting, depth)

@@ -4,9 +4,10 @@ All run in one process in rounds that take turns, on the same real texts: senten
 Vectors of fp32 are compared first; those of 8 bits are judged by STS-B, as everything is. Then one short text alone,
 the memory of a fresh process that embeds the same texts, and the way from a cold start to a first vector. 8 bits:
 litebert's as `litebert optimize` finds them, onnxruntime's by its own tool (dynamic), OpenVINO's by nncf, which looks
-at 300 texts first; peers sort texts by length, in batches of 32. With --teacher, model2vec's static vectors of that
-encoder run beside: another kind of encoder, judged by the same STS-B. With --onnx-python, so does sentence-transformers
-with its ONNX backend in 8 bits, in an environment of its own (onnx_backend.py).
+at 300 texts first; peers sort texts by length, in batches of 32. litebert runs with kernels of its own where the CPU
+can run them, and beside that on onnxruntime. With --teacher, model2vec's static vectors of that encoder run beside:
+another kind of encoder, judged by the same STS-B. With --onnx-python, so does sentence-transformers with its ONNX
+backend in 8 bits, in an environment of its own (onnx_backend.py).
 
     pip install sentence-transformers openvino nncf model2vec
     python benchmarks/inference.py --sentences reviews.jsonl.gz --rated glue/STS-B
@@ -189,7 +190,8 @@ def render(results: dict[str, Any]) -> str:
         "fp32 where nothing else is said, but OpenVINO takes bf16 where the CPU has it.",
         "transformers takes texts as they come, all others sort them by length; batches of the peers have 32 texts.",
         "A bare product: 1,024 × 1,024 × 1,024, by torch in fp32 and by onnxruntime in 8 bits.",
-        f"Instructions of this CPU: {results['instructions']}.",
+        f"Instructions of this CPU: {results['instructions']}; litebert's own kernels "
+        f"{'ran' if results['is_native'] else 'did not run'}.",
     ]
     return "\n".join(lines) + "\n\n" + " ".join(about)
 
@@ -268,6 +270,7 @@ def measure(options: argparse.Namespace, scratch: Path) -> None:
         "characters": statistics.mean(map(len, texts)),
         "tokens": tokens,
         "rates": rates,
+        "is_native": litebert.load(folder).members[0].engine.is_native,
         "instructions": ", ".join(name for name in INSTRUCTIONS if advertises(name)) or "unknown",
         "contestants": {
             name: {

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from litebert.config import Activation, Head
 from litebert.inference import engine as engines
-from litebert.inference.early_exit import ExitPolicy
+from litebert.inference.early_exit import ExitPolicy, find_exits
 from litebert.inference.engine import Engine
 from litebert.inference.native import encoder as native
 from litebert.runtime import advertises
+from litebert.tasks.kinds.kind import probabilities
 from tests.conftest import need
 from tests.inference.test_int8 import draw_inputs, make_engine
 
@@ -140,7 +141,7 @@ def test_a_product_of_8_bits_is_exact(tmp_path: Path) -> None:
     quick = engine.configured(["encoder.embeddings.projection"])
     inputs = draw_inputs("none", generator, [5])
     (found,) = quick._run_part("embeddings", inputs)
-    assert np.array_equal(found[0], np.tile(states @ weight[:, :32].T, (5, 1)))
+    assert np.array_equal(found.values, np.tile(states @ weight[:, :32].T, (5, 1)))
 
 
 @settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -184,6 +185,35 @@ def test_who_never_leaves_gets_what_the_full_model_says(head: Head, tmp_path: Pa
     for name, found in watched.run(inputs).items():
         where = shown if head == "question-answering" else ...
         assert np.array_equal(found[where], full[name][where])
+
+
+@pytest.mark.parametrize("head", ["sequence-classification", "multiple-choice", "question-answering"])
+def test_who_leaves_early_says_what_was_foreseen(head: Head, tmp_path: Path) -> None:
+    engine = open_engine(tmp_path / "model", head, "groups")
+    inputs = draw_inputs(head, np.random.default_rng(0), [9, 33, 17, 50, 4, 21, 7])
+    if head == "multiple-choice":  # whose options must differ
+        inputs["input_ids"][:, 1] = inputs["input_ids"][:, 1] * 7 % 60
+    trace = engine.trace(inputs)
+    certain = max(0.34, float(np.median([probabilities(one).max() for one in trace[0].get("logits", np.eye(3))])))
+    watched = engine.configured((), ExitPolicy(confidence=certain, patience=2))
+    assert watched.exits is not None
+    exits = find_exits(trace, watched.exits, head, None, inputs["attention_mask"])
+    shown = inputs["attention_mask"].astype(bool)
+    for name, found in watched.run(inputs).items():
+        for row, number in enumerate(exits):
+            where = shown[row] if head == "question-answering" else ...
+            assert np.array_equal(found[row][where], trace[number - 1][name][row][where])
+    assert len(set(exits)) > 1, "all left together"
+
+
+def test_states_on_the_way_are_those_of_onnxruntime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = open_engine(tmp_path / "model", "none", "groups")
+    inputs = draw_inputs("none", np.random.default_rng(0), LENGTHS)
+    shown = inputs["attention_mask"].astype(bool)
+    ours, theirs = engine.states(inputs), without_kernels(engine, monkeypatch).states(inputs)
+    assert len(ours) == engine.num_passes + 1
+    for one, other in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(one[shown], other[shown], atol=2e-5)
 
 
 def test_threads_that_ask_at_once_do_not_disturb_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

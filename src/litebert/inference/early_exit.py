@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from litebert.config import Head, ModelConfig
+from litebert.inference.native.encoder import TokenStates
 from litebert.inference.onnx_graph import OUTPUTS
 from litebert.model.sharing import LayerPlan
 from litebert.tasks.kinds.kind import probabilities
@@ -23,8 +24,8 @@ __all__ = ["ExitPolicy", "ExitWatch", "find_exits", "run_with_exits", "trace_pas
 
 Array = NDArray[Any]
 _NEVER = -1e30  # a logit of what cannot be
-RunPart = Callable[[Any, Mapping[str, Array]], list[Array]]
-"""Runs the embeddings, a layer (by its two blocks) or the head on arrays by name."""
+RunPart = Callable[[Any, Mapping[str, Any]], list[Any]]
+"""Runs the embeddings, a layer (by its two blocks) or the head on arrays by name, and on states of its own kind."""
 
 
 class ExitPolicy(BaseModel):
@@ -138,11 +139,15 @@ def run_with_exits(
         if leaves.all():
             break
         stays = np.repeat(~leaves, group)
-        items, states, mask = items[~leaves], states[stays], mask[stays]
+        items, mask = items[~leaves], mask[stays]
         watch.keep(~leaves)
-        if head != "question-answering":  # whose outputs are as long as its rows
+        if isinstance(states, TokenStates):
+            states = states.keep(stays)
+        elif head == "question-answering":  # whose outputs are as long as its rows
+            states = states[stays]
+        else:
             longest = int(mask.sum(-1).max())
-            states, mask = np.ascontiguousarray(states[:, :longest]), mask[:, :longest]
+            states, mask = np.ascontiguousarray(states[stays, :longest]), mask[:, :longest]
     return found
 
 

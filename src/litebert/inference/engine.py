@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from litebert.config import Head
 from litebert.inference.early_exit import ExitPolicy, run_with_exits, trace_passes
 from litebert.inference.int8 import choose_int8
-from litebert.inference.native.encoder import NativeEncoder
+from litebert.inference.native.encoder import NativeEncoder, TokenStates
 from litebert.inference.onnx_graph import LARGEST, OUTPUTS, POOLED, build_onnx, build_part, list_inputs, list_int8_maps
 from litebert.inference.optimization import read_optimization
 from litebert.inference.sessions import choose_threads, has_onnx, open_session
@@ -184,9 +184,11 @@ class Engine:
     def states(self, inputs: Mapping[str, Array]) -> list[Array]:
         """The states of all tokens before the first layer and after each, with 32 bits."""
         exact = self._exact
-        found = exact._run_part("embeddings", inputs)
+        (states,) = exact._run_part("embeddings", inputs)
+        found = [_as_array(states)]
         for blocks in layer_plan(self.config):
-            found += exact._run_part(blocks, {"states": found[-1], **inputs})
+            (states,) = exact._run_part(blocks, {"states": states, **inputs})
+            found.append(_as_array(states))
         return found
 
     @cached_property
@@ -235,26 +237,35 @@ class Engine:
         if head == VECTORS:
             means = {"sentence_embedding": native.average(states, self.config.embedding_normalize)}
             return means if names == list(means) else {"last_hidden_state": states.pad(), **means}
-        padded = states.pad()
-        # Two rows are multiplied in the same way whatever stands beside them: `onnx_graph` on its first two.
-        padded = np.repeat(padded, 2, axis=1) if head in POOLED else padded
-        found = dict(zip(OUTPUTS[head], self._run_part("head", {"states": padded, **rows}, head), strict=True))
+        found = dict(zip(OUTPUTS[head], self._run_part("head", {"states": states, **rows}, head), strict=True))
         return {"logits": found["logits"].reshape(shape[:2])} if head == "multiple-choice" else found
 
-    def _run_part(self, part: Any, inputs: Mapping[str, Array], head: Head | None = None) -> list[Array]:
-        """The embeddings, a layer or a head alone, the model's own if none is named."""
-        native = self._native
-        if native is not None and part != "head" and native.can_run(inputs):
-            if part == "embeddings":
-                return [native.encode(inputs, 0).pad()]
-            return [native.run_layer(part, inputs["states"], inputs["attention_mask"])]
-        head = head or self.head
+    def _run_part(self, part: Any, inputs: Mapping[str, Any], head: Head | None = None) -> list[Any]:
+        """The embeddings, a layer or a head alone, the model's own if none is named.
+
+        States are an array with padding, or `TokenStates` where the embeddings came out so; a layer changes these.
+        """
+        native, states, head = self._native, inputs.get("states"), head or self.head
+        if native is not None and part == "embeddings" and native.can_run(inputs):
+            return [native.encode(inputs, 0)]
+        if native is not None and isinstance(states, TokenStates):
+            if part != "head":
+                return [native.run_layer(part, states)]
+            # Two rows are multiplied in the same way whatever stands beside them: `onnx_graph` on its first two.
+            array = np.repeat(states.firsts()[:, None], 2, axis=1) if head in POOLED else states.pad()
+            inputs = {**inputs, "states": array}
         content = functools.partial(build_part, self.config, head, self._weights, part, choose_int8(self._int8))
         session = self._open((part, head), lambda: open_session(content()))
         kinds = {one.name: np.int64 if "int64" in one.type else np.float32 for one in session.get_inputs()}
         given = {name: inputs[name].astype(kind, copy=False) for name, kind in kinds.items()}
         found: list[Array] = session.run(None, given)
         return found
+
+
+def _as_array(states: Any) -> Array:
+    """States with padding, as they are now."""
+    found: Array = states.pad() if isinstance(states, TokenStates) else states
+    return found
 
 
 def _has_gpu() -> bool:

@@ -27,7 +27,7 @@ from litebert.model.hf.int8 import quantize
 from litebert.model.sharing import layer_plan
 from litebert.runtime import advertises
 
-__all__ = ["INSTRUCTIONS", "NativeEncoder", "library_name"]
+__all__ = ["INSTRUCTIONS", "NativeEncoder", "TokenStates", "library_name"]
 
 INSTRUCTIONS = ("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni")
 """What the CPU must have, by the names of the Linux kernel."""
@@ -128,8 +128,6 @@ class NativeEncoder:
         mask = inputs["attention_mask"]
         if not mask.size or not mask.any(-1).all():
             return False
-        if "input_ids" not in inputs:
-            return True
         words, places, types = self._limits
         sizes = (inputs["input_ids"], words), (inputs["token_type_ids"], types)
         return mask.shape[-1] <= places and all(ids.min() >= 0 and ids.max() < size for ids, size in sizes)
@@ -141,12 +139,10 @@ class NativeEncoder:
         self._deal_out(states, inputs, plan, first_only)
         return states.shorten() if first_only else states
 
-    def run_layer(self, blocks: tuple[int, int], states: Array, attention_mask: Array) -> Array:
-        """One layer on padded states (rows, tokens, hidden); those of padding become zeros."""
-        found = TokenStates.begin(attention_mask, states.shape[-1])
-        found.values[:] = states[found.rows, found.places]
-        self._deal_out(found, None, [blocks], False)
-        return found.pad()
+    def run_layer(self, blocks: tuple[int, int], states: "TokenStates") -> "TokenStates":
+        """One layer; what comes out stands where it was."""
+        self._deal_out(states, None, [blocks], False)
+        return states
 
     def average(self, states: "TokenStates", of_length_one: bool) -> NDArray[np.float32]:
         """The mean of the states of each text."""
@@ -271,6 +267,17 @@ class TokenStates:
                 groups.append((begin, end))
                 begin = end
         return groups
+
+    def keep(self, stays: NDArray[np.bool_]) -> "TokenStates":
+        """The texts that stay."""
+        tokens, numbers = stays[self.rows], np.cumsum(stays) - 1
+        rows, places = numbers[self.rows[tokens]], self.places[tokens]
+        return TokenStates((int(stays.sum()), self.shape[1]), rows, places, self.lengths[stays], self.values[tokens])
+
+    def firsts(self) -> Array:
+        """The states of the first tokens, (texts, hidden)."""
+        firsts: Array = self.values[self.starts[:-1]]
+        return firsts
 
     def shorten(self) -> "TokenStates":
         """The first tokens alone, whose states a layer has left at the beginning of each group."""
