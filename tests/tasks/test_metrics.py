@@ -135,6 +135,14 @@ def test_correlation_of_what_does_not_vary(golds: tuple[float, ...], answers: li
         assert scores["pearson"] == scores["spearman"] == 0.0
 
 
+def test_pairs_that_are_alike_or_not_are_told_halfway() -> None:
+    alike = make_task("similarity", "pearson", is_pair=True)
+    scores = score(alike, label(1.0, 1.0, 1.0, 3.0, 3.0), [1.9, 2.1, 0.0, 2.5, 5.0])
+    assert scores["accuracy"] == pytest.approx(4 / 5)
+    assert scores["f1"] == pytest.approx(2 * 2 / (2 + 3))
+    assert "accuracy" not in score(alike, label(1.0, 2.0, 3.0), [1.0, 2.0, 3.0])
+
+
 def test_names_in_text_count_with_both_ends_and_type() -> None:
     scores = score(
         NER,

@@ -2,7 +2,8 @@
 
 The encoder reads each text on its own (a bi-encoder), so that vectors can be kept and searched. The vector of a text is
 the mean of its tokens' last states. The cosine is trained to be the given score, brought to 0 for the lowest and 1 for
-the highest. Folders open in sentence-transformers.
+the highest; where there are only these two (alike or not), halfway between them it says yes. Folders open in
+sentence-transformers.
 """
 
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from litebert.tasks.features import Features, assemble, encode_texts
 from litebert.tasks.kinds.kind import Cells
 from litebert.tasks.kinds.options import EncodeOptions, Outputs, TargetScale
 from litebert.tasks.kinds.texts import Regression
-from litebert.tasks.task import Columns, Example, Task, TextExample
+from litebert.tasks.task import Columns, Example, Predictions, Task, TextExample
 from litebert.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -86,6 +87,17 @@ class Similarity(Regression):
         vectors = output.embedding.float()  # (pairs · 2, hidden)
         cosines = cosine_similarity(vectors[::2], vectors[1::2])
         return [mse_loss(cosines, batch.labels.float(), reduction="sum") / max(totals[0], 1)]
+
+    def measure(
+        self, task: Task, examples: Sequence[Example], golds: Sequence[Any], predictions: Predictions
+    ) -> dict[str, float]:
+        """Correlations and errors; of pairs that are alike or not, also how often that is told right."""
+        metrics = super().measure(task, examples, golds, predictions)
+        if len(scores := sorted(set(golds))) != 2:
+            return metrics
+        wanted, said = (np.asarray(values, np.float64) > sum(scores) / 2 for values in (golds, predictions.answers))
+        f1 = 2 * np.sum(wanted & said) / (wanted.sum() + said.sum())
+        return metrics | {"accuracy": float(np.mean(wanted == said)), "f1": float(f1)}
 
     def read_output(
         self, task: Task, outputs: Outputs, features: Features, items: Sequence[int], options: EncodeOptions
