@@ -57,6 +57,7 @@ def optimize(
                 "examples": found.num_examples,
                 "variants": [_as_dict(one) for one in found.variants],
                 "chosen": _as_dict(best),
+                "native": found.is_native,
             }
         )
         return
@@ -67,7 +68,8 @@ def optimize(
         )
         return
     kept = f"{found.metric} {best.metric:.4f} on {found.num_examples:,} examples, agreement {best.agreement:.4f}"
-    typer.echo(f"{best.name}: {best.speed or 1:.1f} times as fast, {kept}.")
+    runner = "litebert's own kernels" if found.is_native else "onnxruntime"
+    typer.echo(f"{best.name}: {best.speed or 1:.1f} times as fast on {runner}, {kept}.")
     typer.echo(f"Whatever opens {out or model} follows it from now on; litebert.load(…, optimized=False) does not.")
 
 

@@ -83,6 +83,8 @@ class OptimizeResult:
     variants: tuple[Variant, ...]
     chosen: Variant
     optimization: Optimization
+    is_native: bool
+    """Whether kernels of our own ran the layers, here."""
 
 
 class _Trial:
@@ -296,7 +298,7 @@ def find_fastest(
         tokens_at_once=tokens_at_once,
         measured=measured,
     )
-    return OptimizeResult(trial.task.metric, len(examples), tuple(variants), chosen, optimization)
+    return OptimizeResult(trial.task.metric, len(examples), tuple(variants), chosen, optimization, engine.is_native)
 
 
 def _choose_tokens(trial: _Trial, chosen: Variant) -> int | None:
