@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from litebert.tasks.kinds import kind_of
 from litebert.tasks.kinds.options import WindowConfig
 from litebert.tasks.readers.sources import OFFICIAL
 from litebert.tasks.saved import SavedTask
-from litebert.tasks.task import Columns, Task
+from litebert.tasks.task import Columns, Task, TextExample
 from litebert.text.tokenizer import Tokenizer
 from tests.commands import fails, run_here
 from tests.conftest import small_config
@@ -62,6 +63,39 @@ def test_own_files_for_an_official_model(models: Path, tmp_path: Path) -> None:
         assert run_here("predict", models / "sst-2", file).stdout == lines
         said = json.loads(run_here("evaluate", models / "sst-2", "-d", file, "--json").stdout)
         assert said["num_examples"] == 2
+
+
+def test_lines_are_answered_as_they_come(models: Path, tmp_path: Path) -> None:
+    texts = [f"film number {number}" for number in range(150)]  # more than a first block
+    file = write(tmp_path, "many.txt", "".join(f"{text}\n\n" for text in texts))
+    rows = [json.loads(line) for line in run_here("predict", models / "sst-2", file).stdout.splitlines()]
+    assert [(row["id"], row["text"]) for row in rows] == [(str(2 * n), text) for n, text in enumerate(texts)]
+    pipeline = load(models / "sst-2")
+    assert [row["prediction"] for row in rows] == [one.label for one in pipeline.predict(texts)]
+    done = run_here("predict", models / "sst-2", file, "-o", tmp_path / "out.jsonl")
+    assert "150 answers" in done.stderr
+    assert [json.loads(line) for line in (tmp_path / "out.jsonl").read_text("utf-8").splitlines()] == rows
+    table = run_here("predict", models / "sst-2", file, "-o", tmp_path / "out.tsv")  # whose columns all rows decide
+    assert "150 answers" in table.stderr
+
+    asked = []
+
+    def give() -> Iterator[TextExample]:
+        for number, text in enumerate(texts):
+            asked.append(number)
+            yield TextExample(str(number), text)
+
+    blocks = pipeline.answer_stream(give())
+    some, predictions = next(blocks)
+    assert len(asked) == len(some) == len(predictions.answers) < len(texts)
+    assert sum(len(some) for some, _ in blocks) + len(some) == len(texts)
+
+
+def test_a_bad_line_leaves_no_half_file(models: Path, tmp_path: Path) -> None:
+    lines = ["a good film"] * 100 + ['{"no": "text"}']
+    file = write(tmp_path, "bad.txt", "\n".join(lines))
+    assert "line 101" in fails("predict", models / "sst-2", file, "-o", tmp_path / "out.jsonl")
+    assert [path.name for path in tmp_path.iterdir()] == ["bad.txt"]
 
 
 def test_files_without_a_header_or_a_suffix(models: Path, tmp_path: Path) -> None:

@@ -1,9 +1,11 @@
 """`litebert evaluate`, `predict`, `score` and `ensemble`: what fine-tuned models say, and how good it is."""
 
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,7 +15,7 @@ from litebert.cli.task_data import layout, reading, split_reading
 from litebert.errors import RequestError
 
 if TYPE_CHECKING:
-    from litebert.inference.load import Member
+    from litebert.inference.load import Member, Pipeline
     from litebert.tasks.readers.known import Examples
     from litebert.tasks.task import Predictions, Task
 
@@ -89,7 +91,8 @@ def predict(
 ) -> None:
     """Answer new examples: a text a line (a pair with a tab between), or files as in fine-tuning, labels not needed.
 
-    Empty lines are passed over; ids are the numbers of the lines, from 0.
+    Lines are answered as they come, however many there are. Empty ones are passed over; ids are the numbers of the
+    lines, from 0.
     """
     from litebert.runtime import prepare_process
 
@@ -111,12 +114,15 @@ def predict(
     pipeline = load(model)
     task = pipeline.task
     check_destination(task, out, submission)
+    if submission is None and (out is None or out.suffix == ".jsonl") and _has_lines(task, file, given):
+        _answer_lines(pipeline, file, out)
+        return
     read = _read_unanswered(task, file, split or "test", given)
     _show_skipped(read)
     examples, total = read.examples, len(read.examples)
     with showing_progress("answering", total) as show:
         predictions = pipeline.answer_examples(examples, lambda done: show(min(done, total), f"{done:,} rows"))
-    _show_truncated(predictions, pipeline.members[0].task.max_length)
+    _show_truncated(_count_truncated(predictions), total, pipeline.members[0].task.max_length)
     if submission is not None:
         typer.echo(f"{write_glue_submission(submission, task, read.split, examples, predictions.answers)}")
     elif out is None:
@@ -241,17 +247,53 @@ def _read(
     return read_task_examples(task, path, split, held_out_by=hashes, **how)
 
 
+def _has_lines(task: "Task", name: str, given: dict[str, Any]) -> bool:
+    """Whether an example stands on each line, as on standard input, and not in a table."""
+    from litebert.tasks.readers.sources import has_plain_lines
+
+    read, _ = split_reading(given)
+    is_table = read["format"] is not None or not read["header"]
+    return name == "-" or (not is_table and Path(name).is_file() and has_plain_lines(task, Path(name)))
+
+
+def _answer_lines(pipeline: "Pipeline", name: str, out: Path | None) -> None:
+    """Answer lines as they come, however many there are."""
+    from litebert.cli.progress import showing_progress
+    from litebert.inference.lines import stream_lines
+    from litebert.tasks.predictions import render_rows, write_lines
+
+    cut: Counter[str] = Counter()
+
+    def answer(stream: IO[bytes], on_progress: Callable[[int], None]) -> Iterator[str]:
+        examples = stream_lines(pipeline.task, stream, "standard input" if name == "-" else name)
+        for some, predictions in pipeline.answer_stream(examples, on_progress):
+            cut.update(cut=_count_truncated(predictions), all=len(some))
+            yield from render_rows(pipeline.task, some, predictions, with_text=True)
+
+    with ExitStack() as stack:
+        stream = sys.stdin.buffer if name == "-" else stack.enter_context(Path(name).open("rb"))
+        show = stack.enter_context(showing_progress("answering", None))
+        rows = answer(stream, lambda done: show(done, f"{done:,} rows"))
+        if out is not None:
+            count = write_lines(out, rows)
+        else:
+            for row in rows:
+                typer.echo(row)
+    _show_truncated(cut["cut"], cut["all"], pipeline.members[0].task.max_length)
+    if out is not None:
+        typer.echo(f"{out}: {count:,} answers", err=True)
+
+
 def _read_unanswered(task: "Task", name: str, split: str, given: dict[str, Any]) -> "Examples":
     """Examples whose answers need not be known, also from lines of text or from standard input."""
     from litebert.inference.lines import read_lines
     from litebert.tasks.readers.known import Examples, read_task_examples
-    from litebert.tasks.readers.sources import has_plain_lines, stem_of
+    from litebert.tasks.readers.sources import stem_of
 
     if name == "-":
         return Examples(read_lines(task, sys.stdin.buffer, "standard input"), 0, split)
     file, (read, _) = Path(name), split_reading(given)
-    is_table = read["format"] is not None or not read["header"]
-    if is_table or not (file.is_file() and has_plain_lines(task, file)):
+    if not _has_lines(task, name, given):
         how = {key: read[key] for key in ("format", "header", "skip_bad")}
         return read_task_examples(task, file, split, with_labels=False, **how)
     with file.open("rb") as stream:
@@ -276,10 +318,13 @@ def _show_skipped(read: "Examples") -> None:
         typer.echo(f"{read.num_skipped:,} bad records were left out", err=True)
 
 
-def _show_truncated(predictions: "Predictions", limit: int) -> None:
-    count = sum("truncated" in details for details in predictions.details)
+def _count_truncated(predictions: "Predictions") -> int:
+    return sum("truncated" in details for details in predictions.details)
+
+
+def _show_truncated(count: int, total: int, limit: int) -> None:
     if count:
-        of_them = f"{count:,} of {len(predictions.answers):,} texts"
+        of_them = f"{count:,} of {total:,} texts"
         typer.echo(f"litebert: of {of_them} only the beginning was read: this model takes {limit} tokens", err=True)
 
 

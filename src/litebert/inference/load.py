@@ -59,6 +59,7 @@ __all__ = [
 
 ENSEMBLE = "ensemble.json"
 WINDOW = 4096
+_FIRST_WINDOW = 64
 """How many texts of a stream are embedded together: enough that texts of like length meet."""
 Vectors = NDArray[np.float32]
 OnProgress = Callable[[int], None]
@@ -213,6 +214,19 @@ class Pipeline:
             {**one, "truncated": True} if number in cut else one for number, one in enumerate(predictions.details)
         )
         return Predictions(predictions.answers, details, predictions.null_odds)
+
+    def answer_stream(
+        self, examples: Iterable[Example], on_progress: OnProgress = _ignore
+    ) -> Iterator[tuple[list[Example], Predictions]]:
+        """Blocks of any number of examples with their answers, in their order; memory does not grow with the number.
+
+        The first blocks are small, so that answers come soon.
+        """
+        stream, window, done = iter(examples), _FIRST_WINDOW, 0
+        while some := list(islice(stream, window)):
+            yield some, self.answer_examples(some)
+            done, window = done + len(some), min(4 * window, WINDOW)
+            on_progress(done)
 
     def evaluate(self, examples: Sequence[Example]) -> Evaluation:
         """Metrics on examples whose labels are known, and the predictions.

@@ -11,7 +11,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ __all__ = [
     "read_predictions",
     "render_rows",
     "write_glue_submission",
+    "write_lines",
     "write_predictions",
     "write_squad_predictions",
 ]
@@ -233,7 +234,29 @@ def write_predictions(
         lines = ["\t".join(_LINE_END.sub(" ", cell) for cell in row) for row in (columns, *rows)]
     else:
         raise RequestError(f"predictions are written as .jsonl or .tsv: give {file} one of these endings")
-    _write_whole(file, "".join(line + "\n" for line in lines))
+    write_lines(file, lines)
+
+
+def write_lines(file: Path, lines: Iterable[str]) -> int:
+    """Write lines as they come, into a file that is there when all are; say how many they were."""
+    partial, count = file.with_name(file.name + PARTIAL), 0
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with partial.open("wb") as out:
+            for line in lines:
+                # Half a character, which JSON may hold, becomes JSON's escape.
+                out.write(f"{line}\n".encode("utf-8", "backslashreplace"))
+                count += 1
+            out.flush()
+            os.fsync(out.fileno())
+        partial.replace(file)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise LitebertError(f"cannot write {file}: {error.strerror or error}") from error
+        raise
+    return count
 
 
 def check_destination(task: Task, file: Path | None, submission: Path | None) -> None:
@@ -306,7 +329,7 @@ def write_glue_submission(
         shown = answer if labels else f"{min(5.0, max(0.0, _finite(answer, example))):.3f}"
         lines.append(f"{example.id}\t{shown}")
     file = folder / f"{name}.tsv"
-    _write_whole(file, "\n".join(lines) + "\n")
+    write_lines(file, lines)
     return file
 
 
@@ -318,12 +341,12 @@ def write_squad_predictions(
     ids = [example.id for example in examples]
     if len(set(ids)) != len(ids):
         raise RequestError("two questions have the same id, which SQuAD's file of predictions cannot hold: rename one")
-    _write_whole(file, json.dumps(dict(zip(ids, answers, strict=True)), ensure_ascii=False, indent=1) + "\n")
+    write_lines(file, [json.dumps(dict(zip(ids, answers, strict=True)), ensure_ascii=False, indent=1)])
     if null_odds is None:
         return None
     second = file.with_name(f"{file.stem}_{NULL_ODDS}.json")
     odds = {example.id: _finite(value, example) for example, value in zip(examples, null_odds, strict=True)}
-    _write_whole(second, json.dumps(odds, indent=1) + "\n")
+    write_lines(second, [json.dumps(odds, indent=1)])
     return second
 
 
@@ -357,20 +380,3 @@ def _show(task: Task, key: str, value: Any) -> str:
         return value
     shown = kind_of(task).show_cell(task, value) if key in ("prediction", "label") else None
     return json.dumps(value, ensure_ascii=False) if shown is None else shown
-
-
-def _write_whole(file: Path, text: str) -> None:
-    partial = file.with_name(file.name + PARTIAL)
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with partial.open("wb") as out:
-            out.write(
-                text.encode("utf-8", "backslashreplace")
-            )  # half a character, which JSON may hold, as JSON's escape
-            out.flush()
-            os.fsync(out.fileno())
-        partial.replace(file)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            partial.unlink(missing_ok=True)
-        raise LitebertError(f"cannot write {file}: {error.strerror or error}") from error
