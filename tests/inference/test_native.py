@@ -1,6 +1,8 @@
 """Kernels in C: the answers of torch and of onnxruntime, the same to the bit for every neighbour and every thread."""
 
-import ctypes
+import shutil
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any, get_args
@@ -11,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from litebert.config import Activation, Head
+from litebert.errors import RequestError
 from litebert.inference import engine as engines
 from litebert.inference.early_exit import ExitPolicy, find_exits
 from litebert.inference.engine import Engine
@@ -32,6 +35,9 @@ SHAPES: dict[str, dict[str, Any]] = {
     "albert": {},
     "groups": {"sharing": "groups", "num_groups": 2, "num_inner_layers": 2},
     "bert": {"family": "bert", "embedding_size": 48, "sharing": "none"},
+    "attention": {"sharing": "attention"},
+    "ffn": {"sharing": "ffn"},
+    "other head size": {"head_size": 32},
 }
 LENGTHS = [9, 1, 33, 17, 50, 4, 16]
 if native._open_library() is None:
@@ -242,14 +248,61 @@ def test_ids_that_no_table_has_are_never_looked_up(name: str, value: int, tmp_pa
     inputs = draw_inputs("none", np.random.default_rng(0), [4, 6])
     inputs[name][0, 1] = value
     assert engine._native is not None
-    assert not engine._native.can_run(inputs)
+    assert engine._native.embed_tokens(inputs) is None
 
 
-def test_a_text_without_a_token_goes_another_way(tmp_path: Path) -> None:
+@pytest.mark.parametrize("hidden", [slice(None), slice(0, 1)])
+def test_a_text_whose_first_token_is_hidden_goes_another_way(
+    hidden: slice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     engine = open_engine(tmp_path / "model", "none")
     inputs = draw_inputs("none", np.random.default_rng(0), [4, 6])
-    inputs["attention_mask"][0] = 0
-    assert engine.run(inputs)["pooler_output"].shape == (2, 48)
+    inputs["attention_mask"][0, hidden] = 0
+    expected = without_kernels(engine, monkeypatch).run(inputs)["pooler_output"]
+    assert np.array_equal(engine.run(inputs)["pooler_output"], expected)
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 5])
+def test_a_lone_token_of_wide_attention(length: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = open_engine(tmp_path / "model", "none", hidden_size=16, num_heads=16, head_size=16, intermediate_size=16)
+    inputs = draw_inputs("none", np.random.default_rng(0), [length])
+    expected = without_kernels(engine, monkeypatch).run(inputs)["last_hidden_state"]
+    np.testing.assert_allclose(engine.run(inputs)["last_hidden_state"], expected, atol=2e-5)
+
+
+@pytest.mark.parametrize("has_int8", [True, False])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("name", ["encoder.embeddings.words.weight", "encoder.feed_forward.0.up.bias"])
+def test_numbers_that_are_none_are_not_hidden(name: str, value: float, has_int8: bool, tmp_path: Path) -> None:
+    engine = open_engine(tmp_path / "model", "none", activation="relu")
+    engine.weights[name].reshape(-1)[5::97] = value
+    maps = [one for one in engine.int8_maps if "words" not in one] if has_int8 else []
+    inputs = draw_inputs("none", np.random.default_rng(0), [4, 50])
+    inputs["input_ids"][:] = 8
+    engine.weights["encoder.embeddings.words.weight"][8, 3] += value if "words" in name else 0
+    assert not np.isfinite(engine.configured(maps).run(inputs)["last_hidden_state"]).all()
+
+
+def test_no_layer_is_no_depth(tmp_path: Path) -> None:
+    engine = open_engine(tmp_path / "model", "sentence-embedding")
+    with pytest.raises(RequestError):
+        engine.run(draw_inputs("none", np.random.default_rng(0), [4]), 0)
+
+
+def test_a_thread_that_outlives_the_main_one_is_answered() -> None:
+    code = """
+import os, threading, time
+os.environ["OMP_NUM_THREADS"] = "2"
+import litebert
+encoder = litebert.load()
+def work():
+    threading.main_thread().join()
+    time.sleep(0.2)
+    print(len(encoder.embed(["some words that are read " * 20] * 20)))
+threading.Thread(target=work).start()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "20\n"), done.stderr
 
 
 @pytest.mark.parametrize("changes", [{"hidden_size": 24}, {"num_heads": 6}, {"intermediate_size": 100}])
@@ -263,12 +316,13 @@ def test_other_sizes_run_on_onnxruntime(changes: dict[str, Any], tmp_path: Path)
 
 
 def test_a_library_of_another_source_is_not_opened(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "encoder.c").write_text("// another\n")
-    opened: list[str] = []
     monkeypatch.setattr(native, "__file__", str(tmp_path / "encoder.py"))
-    monkeypatch.setattr(ctypes, "CDLL", opened.append)
+    assert native._open_library.__wrapped__() is None, "there is no source at all"
+    here = Path(__file__).parents[2] / "src" / "litebert" / "inference" / "native"
+    for library in here.glob("*.kernels"):
+        shutil.copy(library, tmp_path)
+    (tmp_path / "encoder.c").write_text("// another\n")
     assert native._open_library.__wrapped__() is None
-    assert not opened
 
 
 def test_a_library_that_cannot_be_opened_is_passed_over(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -146,7 +146,7 @@ def run_with_exits(
         elif head == "question-answering":  # whose outputs are as long as its rows
             states = states[stays]
         else:
-            longest = int(mask.sum(-1).max())
+            longest = int(np.flatnonzero(mask.any(0))[-1]) + 1
             states, mask = np.ascontiguousarray(states[stays, :longest]), mask[:, :longest]
     return found
 

@@ -217,23 +217,23 @@ class Engine:
         self, head: Head, inputs: Mapping[str, Array], names: list[str], depth: int | None
     ) -> dict[str, Array]:
         rows = {name: array.reshape(-1, array.shape[-1]) for name, array in inputs.items()}
-        if (native := self._native) is not None and native.can_run(rows):
-            return self._run_native(native, head, rows, inputs["input_ids"].shape, names, depth)
+        if (native := self._native) is not None and (states := native.embed_tokens(rows)) is not None:
+            states = native.run_layers(layer_plan(self.config, depth), states, first_only=head in POOLED)
+            return self._finish(native, states, head, rows, inputs["input_ids"].shape, names)
         session = self._open((head, depth), lambda: open_session(self.build(head, depth)))
         given = {name: inputs[name].astype(np.int64, copy=False) for name in list_inputs(head)}
         return dict(zip(names, session.run(names, given), strict=True))
 
-    def _run_native(
+    def _finish(
         self,
         native: NativeEncoder,
+        states: TokenStates,
         head: Head,
         rows: Mapping[str, Array],
         shape: tuple[int, ...],
         names: list[str],
-        depth: int | None,
     ) -> dict[str, Array]:
-        """The outputs of a head. Options of a choice stand in rows of their own until then."""
-        states = native.encode(rows, depth, first_only=head in POOLED)
+        """The outputs of a head, from its last states. Options of a choice stand in rows of their own until then."""
         if head == VECTORS:
             means = {"sentence_embedding": native.average(states, self.config.embedding_normalize)}
             return means if names == list(means) else {"last_hidden_state": states.pad(), **means}
@@ -246,11 +246,11 @@ class Engine:
         States are an array with padding, or `TokenStates` where the embeddings came out so; a layer changes these.
         """
         native, states, head = self._native, inputs.get("states"), head or self.head
-        if native is not None and part == "embeddings" and native.can_run(inputs):
-            return [native.encode(inputs, 0)]
+        if native is not None and part == "embeddings" and (begun := native.embed_tokens(inputs)) is not None:
+            return [begun]
         if native is not None and isinstance(states, TokenStates):
             if part != "head":
-                return [native.run_layer(part, states)]
+                return [native.run_layers([part], states)]
             # Two rows are multiplied in the same way whatever stands beside them: `onnx_graph` on its first two.
             array = np.repeat(states.firsts()[:, None], 2, axis=1) if head in POOLED else states.pad()
             inputs = {**inputs, "states": array}

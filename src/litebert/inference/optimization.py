@@ -26,7 +26,7 @@ class Optimization(BaseModel):
     int8: tuple[str, ...] = ()
     """What runs with whole numbers of 8 bits: names out of `onnx_graph.list_int8_maps`."""
     exits: ExitPolicy | None = None
-    depth: int | None = None
+    depth: Annotated[int | None, Field(ge=1)] = None
     """Vectors: how many passes make them; all if not given."""
     tokens_at_once: Annotated[int | None, Field(ge=1, le=1_048_576)] = None
     """How many tokens run together, where another number than the usual one was faster."""

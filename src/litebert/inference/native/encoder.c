@@ -39,7 +39,7 @@ typedef struct {
 } Embeddings;
 
 typedef struct {
-    int64_t hidden, attention, heads, widest;  // `widest`: the largest number of inputs that a linear map has
+    int64_t hidden, attention, heads, widest;  // `widest`: the most inputs or outputs that a linear map has
     int64_t activation;                        // 0 gelu, 1 gelu_new, 2 relu, 3 silu
     float epsilon;
 } Shape;
@@ -50,7 +50,7 @@ INLINE floats all(float value) { return _mm512_set1_ps(value); }
 
 // 2^n e^r with |r| ≤ ln 2 / 2, by Taylor's series.
 INLINE floats exponential(floats x) {
-    x = _mm512_max_ps(_mm512_min_ps(x, all(88)), all(-87));
+    x = _mm512_max_ps(all(-87), _mm512_min_ps(all(88), x));  // of a NaN and a number the second is taken
     floats n = _mm512_roundscale_ps(_mm512_mul_ps(x, all(1.44269504f)), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
     floats r = _mm512_fnmadd_ps(n, all(0.693145752f), x);  // ln 2 in two parts
     r = _mm512_fnmadd_ps(n, all(1.42860677e-6f), r);
@@ -95,7 +95,7 @@ static void activate(float *states, int64_t count, int64_t kind) {
         floats x = _mm512_loadu_ps(states + k);
         if (kind == 0) x = gelu(x);
         else if (kind == 1) x = gelu_new(x);
-        else if (kind == 2) x = _mm512_max_ps(x, all(0));
+        else if (kind == 2) x = _mm512_max_ps(all(0), x);
         else x = _mm512_mul_ps(x, sigmoid(x));
         _mm512_storeu_ps(states + k, x);
     }
@@ -163,17 +163,24 @@ typedef struct {
     int32_t *sum;    // of each row
 } Rounded;
 
+// A row that has no finite largest number gets no step, and so has no finite product.
 static void round_rows(const float *states, int64_t rows, int64_t size, const Rounded *to) {
     for (int64_t r = 0; r < rows; r++) {
         const float *row = states + r * size;
         floats largest = all(0);
-        for (int64_t k = 0; k < size; k += 16) largest = _mm512_max_ps(largest, _mm512_abs_ps(_mm512_loadu_ps(row + k)));
+        __mmask16 is_odd = 0;  // NaN or infinite
+        for (int64_t k = 0; k < size; k += 16) {
+            floats value = _mm512_loadu_ps(row + k);
+            largest = _mm512_max_ps(largest, _mm512_abs_ps(value));
+            is_odd |= _mm512_fpclass_ps_mask(value, 0x99);
+        }
         float step = _mm512_reduce_max_ps(largest) * (1.0f / 127);
-        to->step[r] = step > 1e-30f ? step : 1e-30f;
-        floats inverse = all(1 / to->step[r]);
+        to->step[r] = is_odd ? __builtin_nanf("") : step > 1e-30f ? step : 1e-30f;
+        floats inverse = all(is_odd ? 0 : 1 / to->step[r]);
         __m512i sum = _mm512_setzero_si512();
         for (int64_t k = 0; k < size; k += 16) {
             __m512i whole = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(row + k), inverse));
+            if (is_odd) whole = _mm512_setzero_si512();
             sum = _mm512_add_epi32(sum, whole);
             _mm_storeu_si128((__m128i *)(to->values + r * size + k), _mm512_cvtsepi32_epi8(whole));
         }
@@ -304,9 +311,9 @@ typedef struct {
 
 // Cuts some memory into parts; says how many bytes they have together.
 static int64_t cut_room(const Shape *shape, int64_t tokens, int64_t longest, char *memory, Room *room) {
-    char *end = memory;
-#define TAKE(type, count) (type *)end; end += ((count) * (int64_t)sizeof(type) + 63) / 64 * 64
-    room->qkv = TAKE(float, tokens * 3 * shape->attention);
+    int64_t end = 0;
+#define TAKE(type, count) (type *)((uintptr_t)memory + (uintptr_t)end); end += ((count) * (int64_t)sizeof(type) + 63) / 64 * 64
+    room->qkv = TAKE(float, (tokens + 3) * 3 * shape->attention);  // `attend` looks at four rows together
     room->attended = TAKE(float, tokens * shape->attention);
     room->added = TAKE(float, tokens * shape->hidden);
     room->wide = TAKE(float, tokens * shape->widest);
@@ -315,7 +322,7 @@ static int64_t cut_room(const Shape *shape, int64_t tokens, int64_t longest, cha
     room->rounded.sum = TAKE(int32_t, tokens);
     room->rounded.values = TAKE(int8_t, tokens * shape->widest);
 #undef TAKE
-    return end - memory;
+    return end;
 }
 
 // Bytes that the other functions need to work in.

@@ -7,12 +7,13 @@ models whose sizes are multiples of 16; everything else runs on onnxruntime, wit
 It is single-threaded, so texts are dealt out to threads. LITEBERT_NATIVE=0 in the environment turns it off.
 """
 
+import contextlib
 import ctypes
 import functools
 import hashlib
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, ClassVar
@@ -36,6 +37,8 @@ _UNIT = 16  # numbers in a register
 _PANEL = 64  # outputs whose weights stand together
 _GROUP_TOKENS = 256  # that run through the layers together, so that what a layer makes of them stays in the cache
 _ZERO = 128  # what stands for 0 in weights of 8 bits
+_LARGEST = 131_072  # inputs whose products of 8 bits add up within 32 bits
+_LINE = 64  # bytes that the cache takes together
 
 Array = NDArray[Any]
 Weights = Mapping[str, Array]
@@ -52,14 +55,13 @@ def library_name(source: bytes) -> str:
 @functools.cache
 def _open_library() -> ctypes.CDLL | None:
     """The compiled kernels; None where there are none, or where this CPU cannot run them."""
-    source = Path(__file__).with_name("encoder.c")
-    path = source.with_name(library_name(source.read_bytes()))
-    if not path.is_file() or not all(advertises(name) for name in INSTRUCTIONS):
+    if not all(advertises(name) for name in INSTRUCTIONS):
         return None
+    source = Path(__file__).with_name("encoder.c")
     try:
-        library = ctypes.CDLL(str(path))
+        library = ctypes.CDLL(str(source.with_name(library_name(source.read_bytes()))))
     except OSError:
-        return None  # made for another system
+        return None  # not there, or made for another system
     library.litebert_room.restype = ctypes.c_int64
     return library
 
@@ -101,16 +103,15 @@ class NativeEncoder:
         self._int8 = frozenset() if int8 is None else int8.maps
         self._weights = {**weights, **scale_queries(config, weights)}
         self._kept: dict[str, Array] = {}  # what the structures below point to
-        blocks = sorted({*layer_plan(config)})
-        self._layers = {one: self._make_layer(*one) for one in blocks}
+        self._maps: dict[str, _Linear] = {}
+        self._layers = {blocks: self._make_layer(*blocks) for blocks in layer_plan(config)}
         self._embeddings = self._make_embeddings()
-        maps = [getattr(layer, name) for layer in self._layers.values() for name in ("qkv", "output", "up", "down")]
-        widest = max(config.embedding_size, *(size for one in maps for size in (one.inputs, one.outputs)))
-        sizes = config.hidden_size, config.attention_size, config.num_heads, widest
-        self._shape = _Shape(*sizes, _ACTIVATIONS[config.activation], config.layer_norm_eps)
         self._limits = [
-            len(weights[f"encoder.embeddings.{name}.weight"]) for name in ("words", "positions", "token_types")
+            len(weights[f"encoder.embeddings.{name}.weight"]) for name in ("words", "token_types", "positions")
         ]
+        widest = max(size for one in self._maps.values() for size in (one.inputs, one.outputs))
+        sizes = config.hidden_size, config.attention_size, config.num_heads, max(widest, config.embedding_size)
+        self._shape = _Shape(*sizes, _ACTIVATIONS[config.activation], config.layer_norm_eps)
         self._weights = {}
 
     @classmethod
@@ -121,28 +122,49 @@ class NativeEncoder:
             return None
         sizes = [size for name, one in weights.items() for size in _sizes_of(name, one)]
         sizes += [config.attention_size // config.num_heads]
-        return None if any(size % _UNIT for size in sizes) else cls(library, config, weights, int8)
+        fits = all(size % _UNIT == 0 and size <= _LARGEST for size in sizes)
+        return cls(library, config, weights, int8) if fits else None
 
-    def can_run(self, inputs: Mapping[str, Array]) -> bool:
-        """Whether every text has a token, and all ids and places are in the tables."""
+    def embed_tokens(self, inputs: Mapping[str, Array]) -> "TokenStates | None":
+        """Rows of ids → states before any layer; None for what is left to others.
+
+        That are ids and places that no table has, and texts whose first token is hidden: some heads read it.
+        """
         mask = inputs["attention_mask"]
-        if not mask.size or not mask.any(-1).all():
-            return False
-        words, places, types = self._limits
-        sizes = (inputs["input_ids"], words), (inputs["token_type_ids"], types)
-        return mask.shape[-1] <= places and all(ids.min() >= 0 and ids.max() < size for ids, size in sizes)
+        if not mask.size or not mask[:, 0].all() or any(one.shape != mask.shape for one in inputs.values()):
+            return None
+        states = TokenStates.begin(mask, self._config.hidden_size)
+        ids, types = (inputs[name][states.rows, states.places] for name in ("input_ids", "token_type_ids"))
+        numbers = [np.ascontiguousarray(one, np.int64) for one in (ids, types, states.places)]
+        if any(one.min() < 0 or one.max() >= limit for one, limit in zip(numbers, self._limits, strict=True)):
+            return None
 
-    def encode(self, inputs: Mapping[str, Array], depth: int | None, first_only: bool = False) -> "TokenStates":
-        """Rows of ids → the last states of all tokens, or of each row's first one; at depth 0 before any layer."""
-        states = TokenStates.begin(inputs["attention_mask"], self._config.hidden_size)
-        plan = layer_plan(self._config, depth) if depth != 0 else []
-        self._deal_out(states, inputs, plan, first_only)
-        return states.shorten() if first_only else states
+        def run(begin: int, end: int) -> None:
+            tokens = slice(states.starts[begin], states.starts[end])
+            ids, types, places = (one[tokens] for one in numbers)
+            given = ctypes.byref(self._embeddings), _at(ids), _at(places), _at(types), *_integers(len(ids))
+            room = self._find_room(len(ids), 0)
+            self._library.litebert_embed_tokens(ctypes.byref(self._shape), *given, _at(states.values[tokens]), room)
 
-    def run_layer(self, blocks: tuple[int, int], states: "TokenStates") -> "TokenStates":
-        """One layer; what comes out stands where it was."""
-        self._deal_out(states, None, [blocks], False)
+        _run_groups(states, run)
         return states
+
+    def run_layers(
+        self, plan: Sequence[tuple[int, int]], states: "TokenStates", first_only: bool = False
+    ) -> "TokenStates":
+        """Some layers; what comes out stands where it was, or is that of the first tokens alone."""
+        layers = (ctypes.POINTER(_Layer) * len(plan))(*(ctypes.pointer(self._layers[blocks]) for blocks in plan))
+
+        def run(begin: int, end: int) -> None:
+            lengths = states.lengths[begin:end]
+            values = states.values[states.starts[begin] : states.starts[end]]
+            depth, texts, shorten = _integers(len(layers), end - begin, first_only)
+            given = layers, depth, _at(lengths), texts, shorten, _at(values)
+            room = self._find_room(len(values), int(lengths.max()))
+            self._library.litebert_run_layers(ctypes.byref(self._shape), *given, room)
+
+        _run_groups(states, run)
+        return states.shorten() if first_only else states
 
     def average(self, states: "TokenStates", of_length_one: bool) -> NDArray[np.float32]:
         """The mean of the states of each text."""
@@ -153,65 +175,35 @@ class NativeEncoder:
         )
         return means
 
-    def _deal_out(
-        self,
-        states: "TokenStates",
-        inputs: Mapping[str, Array] | None,
-        plan: Sequence[tuple[int, int]],
-        first_only: bool,
-    ) -> None:
-        """Run groups of texts, on all cores if there are several; what comes out stands where it was."""
-        groups = states.part(_GROUP_TOKENS)
-        layers = (ctypes.POINTER(_Layer) * len(plan))(*(ctypes.pointer(self._layers[blocks]) for blocks in plan))
-
-        def run(group: tuple[int, int]) -> None:
-            self._run_group(states, inputs, layers, first_only, *group)
-
-        num_threads = min(choose_threads(), len(groups))
-        if num_threads == 1:
-            for group in groups:
-                run(group)
-        else:
-            for _ in _open_pool(os.getpid(), choose_threads()).map(run, groups):
-                pass
-
-    def _run_group(
-        self,
-        states: "TokenStates",
-        inputs: Mapping[str, Array] | None,
-        layers: Any,
-        first_only: bool,
-        begin: int,
-        end: int,
-    ) -> None:
-        """The texts from `begin` to `end`."""
-        shape, lengths = ctypes.byref(self._shape), states.lengths[begin:end]
-        tokens = slice(states.starts[begin], states.starts[end])
-        values = states.values[tokens]
-        count = len(values)
-        room = _find_room(self._library.litebert_room(shape, *_integers(count, lengths.max())))
-        if inputs is not None:
-            rows, places = states.rows[tokens], np.ascontiguousarray(states.places[tokens])
-            ids, types = (inputs[name][rows, places].astype(np.int64) for name in ("input_ids", "token_type_ids"))
-            tables = ctypes.byref(self._embeddings), _at(ids), _at(places), _at(types)
-            self._library.litebert_embed_tokens(shape, *tables, *_integers(count), _at(values), room)
-        depth, texts, shorten = _integers(len(layers), end - begin, first_only)
-        self._library.litebert_run_layers(shape, layers, depth, _at(lengths), texts, shorten, _at(values), room)
+    def _find_room(self, tokens: int, longest: int) -> ctypes.c_void_p:
+        """Memory to work in, which a thread keeps for the next time."""
+        num_bytes = self._library.litebert_room(ctypes.byref(self._shape), *_integers(tokens, longest))
+        if getattr(_rooms, "memory", None) is None or len(_rooms.memory) < num_bytes:
+            _rooms.memory = _allocate((num_bytes,), np.uint8)
+        return _at(_rooms.memory)
 
     # --- weights as the kernels want them -----------------------------------------------------------------------
 
-    def _keep(self, name: str, array: Array) -> int:
-        """The address of an array that stays where it is."""
-        self._kept[name] = np.ascontiguousarray(array)
+    def _keep(self, name: str, array: Array, kind: type[Any] = np.float32) -> int:
+        """The address of a copy that stays where it is."""
+        assert name not in self._kept, "something points to what would be freed"
+        self._kept[name] = _allocate(array.shape, kind)
+        self._kept[name][...] = array
         return int(self._kept[name].ctypes.data)
 
-    def _keep_floats(self, name: str) -> int:
-        return self._keep(name, self._weights[name].astype(np.float32))
+    def _keep_weight(self, name: str) -> int:
+        """The same for a weight as it is; blocks that several layers share ask again."""
+        return int(self._kept[name].ctypes.data) if name in self._kept else self._keep(name, self._weights[name])
 
     def _make_linear(self, name: str) -> _Linear:
+        if name not in self._maps:
+            self._maps[name] = self._convert_linear(name)
+        return self._maps[name]
+
+    def _convert_linear(self, name: str) -> _Linear:
         weight = self._weights[f"{name}.weight"]
         outputs, inputs = weight.shape
-        bias, scale = self._keep_floats(f"{name}.bias"), None
+        bias, scale = self._keep_weight(f"{name}.bias"), None
         if name in self._int8:
             whole, scales = quantize(weight)
             scale = self._keep(f"{name}.scale", scales)
@@ -220,14 +212,14 @@ class NativeEncoder:
         together = 1 if scale is None else 4  # inputs whose numbers stand beside one another
         panels = weight.reshape(-1, _PANEL, inputs // together, together).swapaxes(1, 2)
         kind = np.float32 if scale is None else np.uint8
-        return _Linear(inputs, outputs, self._keep(f"{name}.weight", panels.astype(kind)), scale, bias)
+        return _Linear(inputs, outputs, self._keep(f"{name}.weight", panels, kind), scale, bias)
 
     def _make_layer(self, attention: int, feed_forward: int) -> _Layer:
         first, second = f"encoder.attention.{attention}", f"encoder.feed_forward.{feed_forward}"
         maps = [
             self._make_linear(name) for name in (f"{first}.qkv", f"{first}.output", f"{second}.up", f"{second}.down")
         ]
-        norms = [self._keep_floats(f"{name}.norm.{kind}") for name in (first, second) for kind in ("weight", "bias")]
+        norms = [self._keep_weight(f"{name}.norm.{kind}") for name in (first, second) for kind in ("weight", "bias")]
         return _Layer(*maps, *norms)
 
     def _make_embeddings(self) -> _Embeddings:
@@ -235,13 +227,13 @@ class NativeEncoder:
         words, scale = self._weights[f"{table}.words.weight"], None
         if f"{table}.words" in self._int8:
             words, scales = quantize(words)
-            scale = self._keep("word scale", scales)
-        else:
-            words = words.astype(np.float32)
+            scale = self._keep(f"{table}.words.scale", scales)
+        kind = np.float32 if scale is None else np.int8
         names = ("positions.weight", "token_types.weight", "norm.weight", "norm.bias")
-        rest = [self._keep_floats(f"{table}.{name}") for name in names]
+        rest = [self._keep_weight(f"{table}.{name}") for name in names]
         projection = self._make_linear(f"{table}.projection") if self._config.projects_embeddings else _Linear()
-        return _Embeddings(self._config.embedding_size, self._keep("words", words), scale, *rest, projection)
+        words_at = self._keep(f"{table}.words.weight", words, kind)
+        return _Embeddings(self._config.embedding_size, words_at, scale, *rest, projection)
 
 
 class TokenStates:
@@ -256,7 +248,7 @@ class TokenStates:
         """Room for the states of what the mask (rows, tokens) shows."""
         rows, places = np.nonzero(attention_mask)
         lengths = np.bincount(rows, minlength=len(attention_mask))
-        return cls(attention_mask.shape, rows, places, lengths, np.empty((len(rows), size), np.float32))
+        return cls(attention_mask.shape, rows, places, lengths, _allocate((len(rows), size), np.float32))
 
     def part(self, most: int) -> list[tuple[int, int]]:
         """Groups of texts one after the other, of at most so many tokens, or of one text: (begin, end)."""
@@ -311,11 +303,28 @@ def _integers(*values: int) -> list[ctypes.c_int64]:
 _rooms = threading.local()
 
 
-def _find_room(num_bytes: int) -> ctypes.c_void_p:
-    """Memory to work in, which a thread keeps for the next time."""
-    if getattr(_rooms, "memory", None) is None or len(_rooms.memory) < num_bytes:
-        _rooms.memory = np.empty(num_bytes, np.uint8)
-    return _at(_rooms.memory)
+def _allocate(shape: tuple[int, ...], kind: type[Any]) -> Array:
+    """Room for an array that begins where a line of the cache does."""
+    size = int(np.prod(shape)) * np.dtype(kind).itemsize
+    memory = np.empty(size + _LINE, np.uint8)
+    begin = -memory.ctypes.data % _LINE
+    array: Array = memory[begin : begin + size].view(kind).reshape(shape)
+    return array
+
+
+def _run_groups(states: TokenStates, run: Callable[[int, int], None]) -> None:
+    """Run groups of texts, on all cores if there are several."""
+    groups, num_threads = states.part(_GROUP_TOKENS), choose_threads()
+    if min(num_threads, len(groups)) > 1:
+        pool = _open_pool(os.getpid(), num_threads)
+        tasks = []
+        with contextlib.suppress(RuntimeError):  # the interpreter ends, and takes no new tasks
+            tasks = [pool.submit(run, *group) for group in groups]
+        for task in tasks:
+            task.result()
+        groups = groups[len(tasks) :]
+    for group in groups:
+        run(*group)
 
 
 @functools.lru_cache(maxsize=1)
