@@ -14,7 +14,7 @@ import hashlib
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -130,11 +130,11 @@ class NativeEncoder:
 
         That are ids and places that no table has, and texts whose first token is hidden: some heads read it.
         """
-        mask = inputs["attention_mask"]
-        if not mask.size or not mask[:, 0].all() or any(one.shape != mask.shape for one in inputs.values()):
+        mask, rows_of_ids, rows_of_types = (inputs[name] for name in ("attention_mask", "input_ids", "token_type_ids"))
+        if not mask.size or not mask[:, 0].all() or not mask.shape == rows_of_ids.shape == rows_of_types.shape:
             return None
         states = TokenStates.begin(mask, self._config.hidden_size)
-        ids, types = (inputs[name][states.rows, states.places] for name in ("input_ids", "token_type_ids"))
+        ids, types = (array[states.rows, states.places] for array in (rows_of_ids, rows_of_types))
         numbers = [np.ascontiguousarray(one, np.int64) for one in (ids, types, states.places)]
         if any(one.min() < 0 or one.max() >= limit for one, limit in zip(numbers, self._limits, strict=True)):
             return None
@@ -317,9 +317,10 @@ def _run_groups(states: TokenStates, run: Callable[[int, int], None]) -> None:
     groups, num_threads = states.part(_GROUP_TOKENS), choose_threads()
     if min(num_threads, len(groups)) > 1:
         pool = _open_pool(os.getpid(), num_threads)
-        tasks = []
+        tasks: list[Future[None]] = []
         with contextlib.suppress(RuntimeError):  # the interpreter ends, and takes no new tasks
-            tasks = [pool.submit(run, *group) for group in groups]
+            for group in groups:
+                tasks.append(pool.submit(run, *group))
         for task in tasks:
             task.result()
         groups = groups[len(tasks) :]
