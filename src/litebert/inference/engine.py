@@ -10,7 +10,6 @@ that are certain leave early. On torch the model runs in fp32, and to its end.
 """
 
 import copy
-import functools
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -254,12 +253,15 @@ class Engine:
             # Two rows are multiplied in the same way whatever stands beside them: `onnx_graph` on its first two.
             array = np.repeat(states.firsts()[:, None], 2, axis=1) if head in POOLED else states.pad()
             inputs = {**inputs, "states": array}
-        content = functools.partial(build_part, self.config, head, self._weights, part, choose_int8(self._int8))
-        session = self._open((part, head), lambda: open_session(content()))
-        kinds = {one.name: np.int64 if "int64" in one.type else np.float32 for one in session.get_inputs()}
+        session, kinds = self._open((part, head), lambda: self._open_part(part, head))
         given = {name: inputs[name].astype(kind, copy=False) for name, kind in kinds.items()}
         found: list[Array] = session.run(None, given)
         return found
+
+    def _open_part(self, part: Any, head: Head) -> tuple[Any, dict[str, type[Any]]]:
+        """A part as a session, and which kind of numbers each of its inputs has."""
+        session = open_session(build_part(self.config, head, self._weights, part, choose_int8(self._int8)))
+        return session, {one.name: np.int64 if "int64" in one.type else np.float32 for one in session.get_inputs()}
 
 
 def _as_array(states: Any) -> Array:
