@@ -106,7 +106,10 @@ def many_kinds(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("settings", [{}, {"deduplicate": False}, {"held_out": 0.0, "shard_tokens": 3000}])
+@pytest.mark.parametrize(
+    "settings",
+    [{}, pytest.param({"deduplicate": False}, marks=pytest.mark.soak), {"held_out": 0.0, "shard_tokens": 3000}],
+)
 def test_sources_of_many_kinds_become_what_a_plain_version_makes_of_them(
     many_kinds: Path, small_tokenizer: Tokenizer, tmp_path: Path, settings: dict[str, object]
 ) -> None:

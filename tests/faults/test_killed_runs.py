@@ -268,6 +268,7 @@ def lose_a_rank(corpus: Corpus, folder: Path, expected: Path, rank: int, step: i
 TWO = tiny_run({"hidden_dropout": 0.1}, log_steps=3)
 
 
+@pytest.mark.soak
 def test_a_lost_rank_is_replaced(nursery: Nursery, small_corpus: Corpus, tmp_path: Path) -> None:
     nursery.finish(make_job(small_corpus, tmp_path / "expected", TWO, processes=2))
     lose_a_rank(small_corpus, tmp_path, tmp_path / "expected", rank=1, step=13, delay=0.0)
