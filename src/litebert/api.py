@@ -220,6 +220,7 @@ def compress(
     blocks: int | None = None,
     layers: str | None = None,
     embedding_size: int | None = None,
+    vocab_size: int | None = None,
     keep: float | None = None,
     keep_heads: float | None = None,
     text: PathLike | Sequence[PathLike] | Corpus = "builtin:documentation",
@@ -240,6 +241,7 @@ def compress(
     - share: `blocks` for all layers (3, if it fits): `layers` from the first to the last ("spread"), or the mean of
       those that a block stands for ("average").
     - low-rank: a word table of `embedding_size` (128).
+    - trim: a vocabulary of `vocab_size` pieces (half of them), chosen by the `text`.
     - prune: `keep` a share of the feed-forward units (0.5), and `keep_heads` of the attention heads (all).
     - distill: a student is taught for the time `heal` (10m).
     - quantize: weights of eight bits.
@@ -251,6 +253,7 @@ def compress(
         "blocks": blocks,
         "layers": layers,
         "embedding_size": embedding_size,
+        "vocab_size": vocab_size,
         "keep": keep,
         "keep_heads": keep_heads,
     }

@@ -310,6 +310,7 @@ WAYS: dict[str, tuple[str, dict[str, Any]]] = {
     "share": ("share", {}),
     "two blocks": ("share", {"blocks": 2, "layers": "spread"}),
     "low-rank": ("low-rank", {"embedding_size": 8}),
+    "trim": ("trim", {"vocab_size": 300}),
     "units": ("prune", {}),
     "heads": ("prune", {"keep_heads": 0.34}),
     "quantize": ("quantize", {}),
@@ -450,7 +451,10 @@ def test_distillation_makes_the_default_student(original: Path, text: Path, tmp_
 @pytest.mark.parametrize(
     ("method", "options", "said"),
     [
-        ("shrink", {}, "there is no method 'shrink': choose one of share, low-rank, prune, distill, quantize"),
+        ("shrink", {}, "there is no method 'shrink': choose one of share, low-rank, trim, prune, distill, quantize"),
+        ("trim", {"vocab_size": 400}, "--vocab-size must be below the model's 400 pieces, not 400"),
+        ("trim", {"vocab_size": 9}, "--vocab-size must leave"),
+        ("trim", {"heal": "10m"}, "a trimmed model reads other pieces than the original"),
         ("share", {"keep": 0.5}, "--keep is for --method prune: leave it out with share"),
         ("share", {"blocks": 3}, "3 blocks cannot share 4 layers evenly: choose 1 or 2"),
         ("share", {"blocks": 5}, "5 blocks cannot share 4 layers evenly: choose 1 or 2"),

@@ -10,13 +10,14 @@ from torch import Tensor, nn
 from litebert.batch import Batch
 from litebert.distillation.prune import prune
 from litebert.distillation.start import (
-    _spread,
     begin_from_teacher,
+    choose_layers,
     copy_layers,
     factorize_embeddings,
     translate_words,
 )
 from litebert.model.model import Model
+from litebert.model.sharing import spread
 from litebert.text.tokenizer import Tokenizer
 from tests.conftest import make_sentences, small_inputs
 from tests.distillation.runs import BERT, make_model
@@ -58,7 +59,7 @@ def test_an_albert_of_a_bert_takes_embeddings_a_layer_and_the_pooler() -> None:
     begin_from_teacher(student, teacher, SAMPLE)
     assert differing(student, before) == {*before}
     assert torch.equal(student.encoder.pooler.weight, teacher.encoder.pooler.weight)  # type: ignore[union-attr]
-    assert not differing(student.encoder.attention[0], teacher.encoder.attention[_spread(0, 1, 4)].state_dict())
+    assert not differing(student.encoder.attention[0], teacher.encoder.attention[3].state_dict())
     assert relative_error(embed_sample(student), embed_sample(teacher)) < 0.75
 
 
@@ -182,7 +183,7 @@ def test_blocks_are_copied_from_layers_spread_over_the_teacher(shape: dict[str, 
     teacher, student = make_model(seed=1, **BERT, num_layers=6).encoder, make_model(seed=2, **shape).encoder
     copy_layers(student, teacher)
     for old, new in ((teacher.attention, student.attention), (teacher.feed_forward, student.feed_forward)):
-        taken = [_spread(number, len(new), 6) for number in range(len(new))]
+        taken = choose_layers(student.config, len(new), 6)
         assert taken == sorted(set(taken))
         for block, number in zip(new, taken, strict=True):
             assert not differing(block, old[number].state_dict())
@@ -190,14 +191,14 @@ def test_blocks_are_copied_from_layers_spread_over_the_teacher(shape: dict[str, 
 
 def test_the_first_block_takes_the_first_layer_and_the_last_the_last() -> None:
     for count in range(2, 9):
-        assert [_spread(number, count, 9) for number in (0, count - 1)] == [0, 8]
-    assert _spread(0, 1, 9) == 8  # what one block says is what the teacher says
+        assert [*spread(count, 9)][:: count - 1] == [0, 8]
+    assert spread(1, 9) == [8]  # what one block says is what the teacher says
 
 
 def test_as_many_blocks_as_layers_take_one_each() -> None:
     for count in (1, 2, 7, 12):
-        assert [_spread(number, count, count) for number in range(count)] == [*range(count)]
-    assert _spread(2, 3, 2) == 1  # more blocks than layers
+        assert spread(count, count) == [*range(count)]
+    assert spread(3, 2)[2] == 1  # more blocks than layers
 
 
 @pytest.mark.parametrize(("blocks", "groups"), [(1, [[0, 1, 2, 3]]), (2, [[0, 1], [2, 3]]), (4, [[0], [1], [2], [3]])])

@@ -27,8 +27,9 @@ def compress(
     method: Annotated[
         str,
         typer.Option(
-            help="share (layers become a few blocks), low-rank (a narrow word table), prune (heads and feed-forward "
-            "units are taken out), distill (a student is taught), quantize (weights of eight bits).",
+            help="share (layers become a few blocks), low-rank (a narrow word table), trim (a smaller vocabulary), "
+            "prune (heads and feed-forward units are taken out), distill (a student is taught), quantize (weights of "
+            "eight bits).",
         ),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder of the smaller model.")] = Path("compressed"),
@@ -43,6 +44,9 @@ def compress(
     ] = None,
     embedding_size: Annotated[
         int | None, typer.Option(min=2, help="low-rank: size of the word table; 128 if not given.")
+    ] = None,
+    vocab_size: Annotated[
+        int | None, typer.Option(min=2, help="trim: pieces of the vocabulary; half of them if not given.")
     ] = None,
     keep: Annotated[
         float | None, typer.Option(help="prune: share of the feed-forward units to keep; 0.5 if nothing is given.")
@@ -89,6 +93,7 @@ def compress(
             blocks=blocks,
             layers=layers,
             embedding_size=embedding_size,
+            vocab_size=vocab_size,
             keep=keep,
             keep_heads=keep_heads,
             text=text[0] if text and len(text) == 1 else text or "builtin:documentation",

@@ -1,7 +1,8 @@
-"""Compression: a trained encoder becomes a smaller one, by one of five methods.
+"""Compression: a trained encoder becomes a smaller one, by one of six methods.
 
 - share: the layers of a BERT become one block, or a few, that run again and again, as in ALBERT.
 - low-rank: the word table becomes narrow, with a map behind it, as in ALBERT (`low_rank.py`).
+- trim: the vocabulary loses pieces that the text hardly needs, and the word table their rows (`trim.py`).
 - prune: attention heads and feed-forward units that matter least are taken out (`prune.py`).
 - distill: a student is taught (`job.py`).
 - quantize: the same model, stored as whole numbers of eight bits (`model/hf/int8.py`).
@@ -33,6 +34,7 @@ from litebert.distillation.low_rank import PREDICTS_WORDS, factorize_words
 from litebert.distillation.prune import prune, shape_pruned
 from litebert.distillation.settings import choose_distillation, resume_distillation
 from litebert.distillation.start import LayerChoice, copy_layers
+from litebert.distillation.trim import choose_pieces, count_pieces, trim_words
 from litebert.errors import RequestError
 from litebert.folders import RUN_MODEL, remove_folder
 from litebert.hub import resolve
@@ -68,6 +70,7 @@ __all__ = [
 METHODS: dict[str, tuple[str, ...]] = {
     "share": ("blocks", "layers"),
     "low-rank": ("embedding_size",),
+    "trim": ("vocab_size",),
     "prune": ("keep", "keep_heads"),
     "distill": (),
     "quantize": (),
@@ -105,6 +108,8 @@ class Compressed:
     done: str
     int8: bool = False
     """Whether it is to be stored as whole numbers of eight bits."""
+    tokenizer: Tokenizer | None = None
+    """Its own tokenizer, if that is another one than the original's."""
 
     @property
     def opens_in_transformers(self) -> bool:
@@ -129,6 +134,10 @@ def check_request(config: ModelConfig, method: str, options: Mapping[str, Any]) 
             size, old = options.get("embedding_size", WORD_SIZE), config.embedding_size
             if not 2 <= size < old:
                 raise RequestError(f"--embedding-size must be below the word table's size, {old}, not {size}")
+        case "trim":
+            size = options.get("vocab_size", _half_vocabulary(config))
+            if not 2 <= size < config.vocab_size:
+                raise RequestError(f"--vocab-size must be below the model's {config.vocab_size:,} pieces, not {size:,}")
         case "prune":
             if shape_pruned(config, *_shares(options)) == config:
                 raise RequestError("nothing is to be pruned: keep less than all with --keep or --keep-heads")
@@ -155,6 +164,10 @@ def _shares(options: Mapping[str, Any]) -> tuple[float, float]:
     """What is kept of units and heads; where heads alone are named, all units stay."""
     heads = options.get("keep_heads", 1.0)
     return options.get("keep", KEPT_UNITS if heads == 1 else 1.0), heads
+
+
+def _half_vocabulary(config: ModelConfig) -> int:
+    return config.vocab_size // 2
 
 
 def compress_model(model: Model, method: str, options: Mapping[str, Any], text: Sequence[Batch]) -> Compressed:
@@ -220,6 +233,17 @@ def _shrink_words(model: Model, text: Sequence[Batch], embedding_size: int = WOR
     if model.head in PREDICTS_WORDS:
         done += f", without the head {model.head}, which predicts words by the old one"
     return Compressed(factorize_words(model, text, embedding_size), done)
+
+
+def _trim_vocabulary(
+    model: Model, tokenizer: Tokenizer, text: Corpus | Reader, vocab_size: int | None = None
+) -> Compressed:
+    """Take pieces out of the vocabulary, and their rows out of the word table."""
+    counts = count_pieces(text, tokenizer)
+    kept = choose_pieces(counts, tokenizer, vocab_size or _half_vocabulary(model.config))
+    share = counts[kept].sum() / max(1, counts.sum())
+    done = f"{len(kept):,} of {tokenizer.vocab_size:,} pieces, which are {share:.1%} of the text"
+    return Compressed(trim_words(model, kept), done, tokenizer=tokenizer.keep(kept))
 
 
 def _prune_model(model: Model, text: Sequence[Batch], keep: float, keep_heads: float) -> Compressed:
@@ -292,16 +316,32 @@ def sample_corpus(corpus: Corpus, longest: int) -> Sample:
     return Sample(take(TRAIN, _FIT_ROWS), take(HELD_OUT, _MEASURE_ROWS))
 
 
+def _read_again(text: Sequence[Batch], known: Tokenizer, wanted: Tokenizer, longest: int) -> list[Batch]:
+    """The same rows in the pieces of another tokenizer."""
+    found = []
+    for batch in text:
+        assert batch.attention_mask is not None
+        rows = zip(batch.input_ids.tolist(), batch.attention_mask.sum(1).tolist(), strict=True)
+        encoded = wanted.encode([known.decode(ids[:length]) for ids, length in rows], max_length=longest)
+        found.append(Batch(*(torch.from_numpy(array) for array in (encoded.input_ids, encoded.attention_mask))))
+    return found
+
+
 @torch.no_grad()
-def measure_agreement(model: Model, original: Model, text: Sequence[Batch]) -> float:
-    """Correlation of the cosines between texts in two models, over all pairs; vectors are means of the last states."""
+def measure_agreement(
+    model: Model, original: Model, text: Sequence[Batch], own_text: Sequence[Batch] | None = None
+) -> float:
+    """Correlation of the cosines between texts in two models, over all pairs; vectors are means of the last states.
+
+    `own_text` are the same texts in the pieces of the first model, if it has others.
+    """
     if sum(len(batch.input_ids) for batch in text) < _LEAST_MEASURED:
         raise RequestError("the text is too short to measure by: name more of it with --text")
     cosines = []
-    for one in (model, original):
-        vectors = F.normalize(torch.cat([_mean_states(one, batch) for batch in text]), dim=-1)
-        rows, columns = torch.triu_indices(len(vectors), len(vectors), offset=1)
-        cosines.append((vectors @ vectors.T)[rows, columns])
+    for one, rows in ((model, own_text or text), (original, text)):
+        vectors = F.normalize(torch.cat([_mean_states(one, batch) for batch in rows]), dim=-1)
+        pairs = torch.triu_indices(len(vectors), len(vectors), offset=1)
+        cosines.append((vectors @ vectors.T)[pairs[0], pairs[1]])
     return float(torch.corrcoef(torch.stack(cosines))[0, 1].nan_to_num())
 
 
@@ -338,6 +378,10 @@ def choose_healing(
         return None
     if method == "quantize":
         raise RequestError("whole numbers of eight bits cannot be healed: compress and heal first, then quantize")
+    if method == "trim":
+        raise RequestError(
+            "a trimmed model reads other pieces than the original, which cannot heal it: leave out --heal"
+        )
     return Healing(None if heal is None else seconds_of(heal, "--heal"), steps, tuple(settings))
 
 
@@ -465,7 +509,9 @@ def compress(
     longest = original.config.max_positions
     sample = sample_corpus(text, longest) if isinstance(text, Corpus) else read_sample(text, tokenizer, longest)
     compressed = Compressed(original, "")
-    if method != "distill":
+    if method == "trim":
+        compressed = _trim_vocabulary(original, tokenizer, text, **options)
+    elif method != "distill":
         compressed = compress_model(original, method, options, sample.fit)
     run: RunResult | None = None
     if healing is not None:
@@ -490,9 +536,11 @@ def compress(
     )
     if result.status == "interrupted":
         return result
-    result = replace(result, agreement=measure_agreement(new, original, sample.held_out))
+    own = compressed.tokenizer
+    own_text = None if own is None else _read_again(sample.held_out, tokenizer, own, longest)
+    result = replace(result, agreement=measure_agreement(new, original, sample.held_out, own_text))
     kept_files = extra_files if new.head == original.head else None
-    _save(result, compressed, tokenizer, _name_model(name), text_name, kept_files, half=is_half(folder))
+    _save(result, compressed, own or tokenizer, _name_model(name), text_name, kept_files, half=is_half(folder))
     if run is not None:
         remove_folder(HealingFolder.beside(out).path)
     return replace(result, weight_bytes=(result.weight_bytes[0], measure_weights(out)))

@@ -31,6 +31,9 @@ class LossWeights(BaseModel):
 
     states: Weight = 1.0
     """Squared distance of the last states, in units of their variance; where both have one tokenizer and one width."""
+    layers: Weight = 1.0
+    """The same for the states after each layer but the last, where the student's layers are copies of its teacher's;
+    in steps at its full depth."""
     vectors: Weight = 5.0
     """1 - cosine of the vectors of texts; where both have one width."""
     similarities: Weight = 10.0
@@ -48,6 +51,10 @@ class DistillConfig(RunConfig):
     dimensions: tuple[Annotated[int, Field(ge=1)], ...] = ()
     """The first so many numbers of a vector shall work alone."""
     weights: LossWeights = LossWeights()
+    full_depth: Annotated[float, Field(ge=0, le=1)] = 0.5
+    """This share of the steps runs at the largest depth, whatever is drawn in the others."""
+    pairs: Annotated[float, Field(ge=0, le=1)] = 0.4
+    """This share of the steps reads rows of two texts; where both have one tokenizer."""
     variants: Annotated[float, Field(ge=0, le=1)] = 0.0
     """This share of the rows comes twice in a step, once with words left out: texts that are nearly alike."""
     begin_from: str | None = None

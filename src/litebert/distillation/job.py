@@ -22,7 +22,8 @@ from litebert.batch import Batch
 from litebert.corpus.corpus import HELD_OUT, TRAIN, Corpus, hash_tokenizer
 from litebert.corpus.stream import BatchStream
 from litebert.distillation.config import AS_STUDENT, DistillConfig
-from litebert.distillation.start import begin_from_teacher, translate_words
+from litebert.distillation.pairs import pair_up
+from litebert.distillation.start import begin_from_teacher, choose_layers, translate_words
 from litebert.errors import RequestError
 from litebert.folders import MANIFEST, hash_file, model_name
 from litebert.hub import resolve
@@ -30,6 +31,7 @@ from litebert.model.cost import count_encoder_parameters, forward_flops
 from litebert.model.heads import SentenceEmbeddingHead
 from litebert.model.hf.checkpoint import hash_weights, write_folder
 from litebert.model.model import Model, ModelOutput, to_arrays
+from litebert.model.sharing import layer_plan
 from litebert.pretraining.job import read_steps, stage_stream
 from litebert.text.tokenizer import Tokenizer
 from litebert.training.distributed import World
@@ -103,7 +105,14 @@ class Distillation:
         self.data = {"corpus": hash_file(corpus.folder / MANIFEST), "teacher": hash_weights(self.folder)}
         self.teacher_config = Model.read_config(self.folder)
         self.same_width = self.teacher_config.hidden_size == config.model.hidden_size
-        parts = {"states": self.same_tokenizer and self.same_width, "vectors": self.same_width, "similarities": True}
+        has_states = self.same_tokenizer and self.same_width
+        self.layers = self._match_layers() if has_states else []
+        parts = {
+            "states": has_states,
+            "layers": bool(self.layers),
+            "vectors": self.same_width,
+            "similarities": True,
+        }
         self.parts = [name for name, fits in parts.items() if fits and getattr(config.weights, name) > 0]
         if not self.parts:
             raise RequestError("nothing is taught: give some part of the loss a weight above 0")
@@ -115,6 +124,16 @@ class Distillation:
                 f"rows of {longest} tokens are too long for a teacher that reads {most}: "
                 f"add --set model.max_positions={most}"
             )
+
+    def _match_layers(self) -> list[tuple[int, int]]:
+        """Layers of the student that are copies of its teacher's: at full depth, each has a block of its own.
+
+        The last ones are left out: their states are taught at every depth.
+        """
+        plan, count = layer_plan(self.config.model, max(self.config.depths)), len(layer_plan(self.teacher_config))
+        if len(set(plan)) < len(plan) or not 1 < len(plan) <= count:
+            return []
+        return list(enumerate(choose_layers(self.config.model, len(plan), count)))[:-1]
 
     # --- before the first step ------------------------------------------------------------------------------------
 
@@ -148,8 +167,7 @@ class Distillation:
         if fresh:
             sizes = [count_encoder_parameters(shape) for shape in (config.model, self.teacher_config)]
             on_message("a student of {:,} parameters learns from a teacher of {:,}".format(*sizes))
-        dtype = torch.bfloat16 if config.train.precision == "bf16" else torch.float32
-        self.teacher = teacher.to(world.device, dtype).eval().requires_grad_(False)
+        self.teacher = teacher.to(world.device).eval().requires_grad_(False)
         stream = stage_stream(config.stream, config.train, 0)
         split = HELD_OUT if self.corpus.num_tokens(HELD_OUT) else TRAIN
         if split == TRAIN:
@@ -158,8 +176,9 @@ class Distillation:
         self.held_out = list(islice(rows, max(1, config.held_out_rows // _ROWS)))
         targets = [self._teach(batch.to(world.device)) for batch in self.held_out]
         self.held_out_vectors = torch.cat([vectors for _, vectors in targets]).cpu()
-        states = [states for states, _ in targets if states is not None]
-        self.variance = float(torch.cat(states).var()) if states else 1.0
+        # Of the states after each of the teacher's layers: distances are measured in such units.
+        layers = zip(*(states for states, _ in targets), strict=True)
+        self.variances = [float(torch.cat(states).var()) for states in layers]
         self.rated_batches = [] if self.rated is None else self._encode_rated(self.rated, self.corpus.tokenizer)
         self.teacher_sts = None if self.rated is None else self._rate_teacher(self.rated)
 
@@ -221,9 +240,21 @@ class Distillation:
         """This process's rows of each step, as micro-batches."""
         stream = stage_stream(self.config.stream, self.config.train, stage)
         steps = read_steps(self.corpus, stream, self.config.train, stage, cursor, self.world)
+        if self.config.pairs and self.same_tokenizer:
+            steps = ((self._pair_up(batches, after, stream.length), after) for batches, after in steps)
         if not self.config.variants:
             return steps
         return ((self._add_variants(batches, after), after) for batches, after in steps)
+
+    def _pair_up(self, batches: list[Batch], cursor: list[int], length: int) -> list[Batch]:
+        """In some of the steps, rows of two texts in the place of single ones; the same at the same cursor."""
+        generator = torch.Generator().manual_seed(mix_seed(self.config.train.seed, 1, *cursor))
+        if float(torch.rand((), generator=generator)) >= self.config.pairs:  # the same for all processes
+            return batches
+        generator.manual_seed(mix_seed(self.config.train.seed, 2 + self.world.rank, *cursor))
+        tokenizer, most = self.corpus.tokenizer, min(2 * length, self.config.model.max_positions)
+        ids = (tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id)
+        return [pair_up(batch, *ids, min(most, self.teacher_config.max_positions), generator) for batch in batches]
 
     def _add_variants(self, batches: list[Batch], cursor: list[int]) -> list[Batch]:
         """Micro-batches with some of their rows once more, where words are left out; the same at the same cursor."""
@@ -243,24 +274,30 @@ class Distillation:
         """Tokens for the states, texts for the rest."""
         assert batch.sequence_starts is not None
         num_texts = int((batch.sequence_starts >= 0).sum())
-        return [batch.num_tokens if part == "states" else num_texts for part in self.parts]
+        return [batch.num_tokens if part in ("states", "layers") else num_texts for part in self.parts]
 
     def measure(self, model: nn.Module, batch: Batch, totals: Sequence[float], stage: int) -> list[Tensor]:
         """How far the student is from its teacher, at a depth that is drawn."""
-        depths = self.config.depths_at(stage)
-        depth = depths[self.step_seed % len(depths)]
+        depth = self._draw_depth(stage)
+        is_deepest = depth == max(self.config.depths)
         wanted_states, wanted = self._teach(batch)
-        output: ModelOutput = model(**_inputs(batch), depth=depth)
+        output: ModelOutput = model(**_inputs(batch), depth=depth, output_hidden_states=is_deepest)
         assert output.last_hidden_state is not None
         vectors = _vectors(output, batch)
         weights, total = self.config.weights, dict(zip(self.parts, totals, strict=True))
         losses: dict[str, Tensor] = {}
         if "states" in total:
-            assert wanted_states is not None
-            assert batch.sequence_ids is not None
-            states = output.last_hidden_state[batch.sequence_ids > 0].float()
-            distance = (states - wanted_states).square().sum() / (states.shape[1] * self.variance)
+            distance = self._distance(output.last_hidden_state, wanted_states, -1, batch)
             losses["states"] = weights.states * distance / max(total["states"], 1)
+        if "layers" in total:
+            distance = vectors.new_zeros(())
+            if is_deepest:
+                assert output.hidden_states is not None
+                pairs = [(output.hidden_states[mine], layer) for mine, layer in self.layers]
+                distance = sum(
+                    (self._distance(states, wanted_states, layer, batch) for states, layer in pairs), distance
+                ) / len(pairs)
+            losses["layers"] = weights.layers * distance / max(total["layers"], 1)
         if "vectors" in total:
             apart = (1 - F.cosine_similarity(vectors, wanted)).sum()
             losses["vectors"] = weights.vectors * apart / max(total["vectors"], 1)
@@ -269,6 +306,18 @@ class Distillation:
             losses["similarities"] = weights.similarities * apart / max(total["similarities"], 1)
         return [losses[part] for part in self.parts]
 
+    def _draw_depth(self, stage: int) -> int:
+        """How many passes this step runs: as many as there are, or any number that is taught."""
+        depths = self.config.depths_at(stage)
+        share, seed = divmod(self.step_seed, 1000)[1] / 1000, self.step_seed // 1000
+        return max(depths) if share < self.config.full_depth else depths[seed % len(depths)]
+
+    def _distance(self, states: Tensor, wanted: list[Tensor], layer: int, batch: Batch) -> Tensor:
+        """Squared distance from the teacher's states after a layer, in units of their variance, summed over tokens."""
+        assert batch.sequence_ids is not None
+        apart = states[batch.sequence_ids > 0].float() - wanted[layer]
+        return apart.square().sum() / (apart.shape[1] * self.variances[layer])
+
     def _compare_similarities(self, vectors: Tensor, wanted: Tensor) -> Tensor:
         """Mean squared difference of the cosines between texts: of whole vectors, and of their first parts."""
         target = _cosines(wanted)
@@ -276,14 +325,15 @@ class Distillation:
         return torch.stack([(_cosines(vectors[:, :size]) - target).square().mean() for size in sizes]).mean()
 
     @torch.no_grad()
-    def _teach(self, batch: Batch) -> tuple[Tensor | None, Tensor]:
-        """What the teacher says: the state of every token (tokens, H), if it reads the same, and of every text."""
+    def _teach(self, batch: Batch) -> tuple[list[Tensor], Tensor]:
+        """What the teacher says: the states of tokens after each layer (tokens, H), if it reads the same; of texts."""
         if not self.same_tokenizer:
-            return None, self._teach_texts(batch)
-        output: ModelOutput = self.teacher(**_inputs(batch))
-        assert output.last_hidden_state is not None
+            return [], self._teach_texts(batch)
+        output: ModelOutput = self.teacher(**_inputs(batch), output_hidden_states=True)
+        assert output.hidden_states is not None
         assert batch.sequence_ids is not None
-        return output.last_hidden_state[batch.sequence_ids > 0].float(), _vectors(output, batch)
+        is_token = batch.sequence_ids > 0
+        return [states[is_token].float() for states in output.hidden_states], _vectors(output, batch)
 
     def _teach_texts(self, batch: Batch) -> Tensor:
         """The vectors of a teacher that cuts text into other pieces: it reads the text that the ids stand for."""
@@ -308,8 +358,9 @@ class Distillation:
     def operations(self, batch: Batch, stage: int) -> float:
         """Operations of a step: the student forward and twice that backward, at the mean of its depths; the teacher."""
         length = batch.input_ids.shape[1]
-        depths = self.config.depths_at(stage)
-        student = sum(forward_flops(self.config.model, length, depth=depth) for depth in depths) / len(depths)
+        depths, share = self.config.depths_at(stage), self.config.full_depth
+        drawn = sum(forward_flops(self.config.model, length, depth=depth) for depth in depths) / len(depths)
+        student = share * forward_flops(self.config.model, length, depth=max(depths)) + (1 - share) * drawn
         return (3 * student + forward_flops(self.teacher_config, length)) * batch.input_ids.numel()
 
     # --- now and then ---------------------------------------------------------------------------------------------

@@ -17,9 +17,17 @@ from litebert.distillation.prune import prune
 from litebert.model.encoder import Encoder
 from litebert.model.layers import Embeddings
 from litebert.model.model import Model
+from litebert.model.sharing import layer_plan, spread
 from litebert.text.tokenizer import Tokenizer
 
-__all__ = ["LayerChoice", "begin_from_teacher", "copy_layers", "factorize_embeddings", "translate_words"]
+__all__ = [
+    "LayerChoice",
+    "begin_from_teacher",
+    "choose_layers",
+    "copy_layers",
+    "factorize_embeddings",
+    "translate_words",
+]
 
 LayerChoice = Literal["spread", "average"]
 _SMALL = 1e-3  # of the largest singular value: what is below is not inverted
@@ -97,15 +105,33 @@ def copy_layers(student: Encoder, teacher: Encoder, choice: LayerChoice = "sprea
     """
     for name in ("attention", "feed_forward"):
         old, new = getattr(teacher, name), getattr(student, name)
+        chosen = choose_layers(student.config, len(new), len(old))
         for number, block in enumerate(new):
             if not _same_shapes(old[0], block):
                 return
             if choice == "spread":
-                block.load_state_dict(old[_spread(number, len(new), len(old))].state_dict())
+                block.load_state_dict(old[chosen[number]].state_dict())
             else:
                 begin, end = number * len(old) // len(new), max(1, (number + 1) * len(old) // len(new))
                 states = [layer.state_dict() for layer in old[min(begin, end - 1) : end]]
                 block.load_state_dict({key: torch.stack([one[key] for one in states]).mean(0) for key in states[0]})
+
+
+def choose_layers(student: ModelConfig, count: int, total: int) -> list[int]:
+    """Which of so many layers of a teacher the blocks of a student begin with.
+
+    Blocks that run again and again are spread over them. Where every layer has a block of its own, they are the first
+    ones and the last: what reads two texts in a row is lost when lower layers are left out (docs/LOG.md).
+
+    >>> choose_layers(ModelConfig(num_layers=6, sharing="groups", num_groups=3), 3, 6)
+    [0, 3, 5]
+    >>> choose_layers(ModelConfig(num_layers=5, sharing="groups", num_groups=5), 5, 6)
+    [0, 1, 2, 3, 5]
+    """
+    plan = layer_plan(student)
+    if len(set(plan)) < len(plan) or count < len(plan):
+        return spread(count, total)
+    return [*(min(number, total - 1) for number in range(count - 1)), total - 1]
 
 
 def _narrow(teacher: Model, words: Tensor, student: ModelConfig, sample: Tensor) -> Model:
@@ -118,17 +144,6 @@ def _narrow(teacher: Model, words: Tensor, student: ModelConfig, sample: Tensor)
     reader.load_state_dict({**teacher.state_dict(), "encoder.embeddings.words.weight": words})
     mask = (sample != student.pad_token_id).long()
     return prune(reader, [Batch(sample, attention_mask=mask)], keep, keep_heads)
-
-
-def _spread(number: int, count: int, num_layers: int) -> int:
-    """The layer that one of several blocks takes: the first has the first, the last has the last.
-
-    >>> [_spread(number, 3, 6) for number in range(3)], _spread(0, 1, 6)
-    ([0, 3, 5], 5)
-    """
-    if count == 1:
-        return num_layers - 1
-    return (2 * number * (num_layers - 1) + count - 1) // (2 * (count - 1))
 
 
 def _fit_rows(table: Tensor, count: int) -> Tensor:

@@ -65,7 +65,7 @@ class Encoder(nn.Module):
         plan = layer_plan(self.config, depth)[:stop_after]
         _check_positions(keep, input_ids.shape[1])
         if can_run_lean(self, hidden):  # training without dropout: the same numbers, faster
-            return run_lean(self, hidden, bias, plan, keep)
+            return run_lean(self, hidden, bias, plan, keep)[-1]
         for attention, feed_forward in plan[:-1]:
             hidden = self._run_layer(attention, feed_forward, hidden, bias)
         if keep is not None and bias is not None and bias.shape[2] > 1:
@@ -88,7 +88,11 @@ class Encoder(nn.Module):
         positions = None if sequence_ids is None else restarting_positions(sequence_ids)
         hidden = self.embeddings(input_ids, token_type_ids, positions)
         bias = attention_bias(attention_mask, sequence_ids, hidden.dtype)
-        for attention, feed_forward in layer_plan(self.config, depth):
+        plan = layer_plan(self.config, depth)
+        if can_run_lean(self, hidden):
+            yield from run_lean(self, hidden, bias, plan)
+            return
+        for attention, feed_forward in plan:
             hidden = self._run_layer(attention, feed_forward, hidden, bias)
             yield hidden
 

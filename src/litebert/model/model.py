@@ -39,11 +39,13 @@ class ModelOutput:
     answerable_logits: Tensor | None = None  # (batch,)
     beam: Beam | None = None
     embedding: Tensor | None = None  # (batch, H); (batch, k, H) of packed rows
+    hidden_states: tuple[Tensor, ...] | None = None  # after each layer, where they were asked for
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """What the head made, as NumPy arrays by the names that an ONNX file has for them; numbers are fp32."""
         named = {field.name: getattr(self, field.name) for field in fields(self)}
         named["sentence_embedding"], beam = named.pop("embedding"), named.pop("beam")
+        del named["hidden_states"]
         if beam is not None:
             named |= beam._asdict()
         made = {name: tensor.detach().cpu() for name, tensor in named.items() if tensor is not None}
@@ -87,6 +89,7 @@ class Model(nn.Module):
         answer_mask: Tensor | None = None,
         depth: int | None = None,
         stop_after: int | None = None,
+        output_hidden_states: bool = False,
     ) -> ModelOutput:
         """Run the model on ids (batch, tokens); a multiple-choice head takes (batch, options, tokens).
 
@@ -98,9 +101,11 @@ class Model(nn.Module):
           the tokens that may hold an answer, for SQuAD 2.0.
         - `depth` runs shared layers another number of times than the model's own.
         - `stop_after` gives what the head says after so many layers.
+        - `output_hidden_states` keeps the states after every layer, for the head that makes a vector of a text.
         """
         inputs = (input_ids, attention_mask, token_type_ids)
         call = {"position_ids": position_ids, "sequence_ids": sequence_ids, "depth": depth, "stop_after": stop_after}
+        states: tuple[Tensor, ...] | None = None
         match self.head:
             # Heads that need a few positions only: the last layer computes no others.
             case "pretraining" | "masked-lm":
@@ -113,13 +118,17 @@ class Model(nn.Module):
                 pooled = self._pooled(*flat, depth=depth, stop_after=stop_after)  # (batch · options, H)
                 logits = self.heads["classifier"](pooled)  # (batch · options, 1)
                 return ModelOutput(pooler_output=pooled, logits=logits.view(input_ids.shape[:2]))
+            case "sentence-embedding" if output_hidden_states:
+                states = tuple(self.encoder.passes(*inputs, sequence_ids=sequence_ids, depth=depth))
+                hidden = states[-1]
             case _:
                 hidden = self.encoder(*inputs, **call)  # (batch, tokens, H)
         match self.head:
             case "none":
                 return ModelOutput(hidden, pooler_output=self.encoder.pool(_first(hidden, sequence_starts)))
             case "sentence-embedding":
-                return ModelOutput(hidden, embedding=self._embed(hidden, attention_mask, sequence_ids, sequence_starts))
+                vectors = self._embed(hidden, attention_mask, sequence_ids, sequence_starts)
+                return ModelOutput(hidden, embedding=vectors, hidden_states=states)
             case "token-classification":
                 return ModelOutput(hidden, logits=self.heads["classifier"](hidden))
             case "question-answering":

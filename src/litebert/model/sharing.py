@@ -7,7 +7,7 @@ blocks each layer uses. Every sharing strategy of the paper is one line below; n
 from litebert.config import ModelConfig
 from litebert.errors import RequestError
 
-__all__ = ["LayerPlan", "block_counts", "layer_plan", "max_depth", "without_sharing"]
+__all__ = ["LayerPlan", "block_counts", "layer_plan", "max_depth", "spread", "without_sharing"]
 
 LayerPlan = list[tuple[int, int]]
 """For each layer that runs: (index of the attention block, index of the feed-forward block)."""
@@ -43,10 +43,21 @@ def layer_plan(config: ModelConfig, depth: int | None = None) -> LayerPlan:
             # Integers on purpose: the float formula of the older codes sends some layers to the wrong group.
             count = config.num_groups
             groups = [layer * count // num_layers for layer in layers]
-            if num_layers < count:  # the last block is the one that makes what is read: it always runs
-                groups = [(layer + 1) * count // num_layers - 1 for layer in layers]
+            if num_layers < count:  # the first block reads words, the last one makes what is read: both always run
+                groups = spread(num_layers, count)
             inner = config.num_inner_layers
             return [(group * inner + i, group * inner + i) for group in groups for i in range(inner)]
+
+
+def spread(count: int, total: int) -> list[int]:
+    """Some of so many layers, evenly from the first to the last; a single one is the last.
+
+    >>> spread(3, 6), spread(2, 6), spread(1, 6)
+    ([0, 3, 5], [0, 5], [5])
+    """
+    if count == 1:
+        return [total - 1]
+    return [(2 * number * (total - 1) + count - 1) // (2 * (count - 1)) for number in range(count)]
 
 
 def max_depth(config: ModelConfig) -> int:

@@ -5,8 +5,9 @@ Here are the contract and the engine that uses the tokenizers library. The other
 
 import contextlib
 import functools
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -70,6 +71,9 @@ class Engine(Protocol):
 
     def backend(self) -> tokenizers.Tokenizer:
         """The same in the tokenizers library, for `tokenizer.json`."""
+
+    def keep(self, ids: Sequence[int]) -> "Engine":
+        """An engine that has these pieces alone, with their indices in the list as ids."""
 
 
 class TokenizersEngine:
@@ -147,6 +151,18 @@ class TokenizersEngine:
 
     def backend(self) -> tokenizers.Tokenizer:
         return self._backend
+
+    def keep(self, ids: Sequence[int]) -> "TokenizersEngine":
+        stored = json.loads(self._backend.to_str())
+        if (kind := stored["model"]["type"]) != "WordPiece":
+            raise RequestError(f"pieces of a {kind} tokenizer cannot be taken out: WordPiece or spiece.model is needed")
+        new_ids = {self.piece(old): new for new, old in enumerate(ids)}
+        stored["model"]["vocab"] = new_ids
+        added = [one for one in stored["added_tokens"] if one["content"] in new_ids]
+        stored["added_tokens"] = [{**one, "id": new_ids[one["content"]]} for one in added]
+        engine = TokenizersEngine(tokenizers.Tokenizer.from_str(json.dumps({**stored, "post_processor": None})))
+        engine._backend.post_processor = template(new_ids.get("[CLS]"), new_ids.get("[SEP]"))
+        return engine
 
 
 def wordpiece_engine(file: Path, settings: dict[str, Any]) -> TokenizersEngine:

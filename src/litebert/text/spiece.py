@@ -5,6 +5,7 @@ in a digit and a comma is encoded again without the comma, so that numbers look 
 """
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,16 @@ class SpieceEngine:
     def composes(self) -> bool:
         """Whether the model's own table puts letters together (NFKC), as the parts of a Korean syllable."""
         return bool(self._processor.normalize("\u1100\u1161").endswith("가"))
+
+    def keep(self, ids: Sequence[int]) -> "SpieceEngine":
+        smaller = protocol.ModelProto.FromString(self.model)  # type: ignore[attr-defined]
+        del smaller.pieces[:]
+        smaller.pieces.extend(self.proto.pieces[token] for token in ids)
+        smaller.trainer_spec.vocab_size = len(ids)
+        for name in ("unk", "bos", "eos", "pad"):
+            old = getattr(smaller.trainer_spec, f"{name}_id")
+            setattr(smaller.trainer_spec, f"{name}_id", ids.index(old) if old in ids else -1)
+        return SpieceEngine(bytes(smaller.SerializeToString(deterministic=True)), self.clean_up)
 
     def piece(self, token_id: int) -> str:
         return self._pieces[token_id]

@@ -6,6 +6,7 @@ several times faster, if litebert wrote the two together.
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -202,6 +203,16 @@ class Tokenizer:
         if wrong:
             raise RequestError(f"the vocabulary has no id {wrong[0]}; ids are 0 to {self.vocab_size - 1}")
         return self._engine.decode(ids)
+
+    def keep(self, ids: Sequence[int]) -> "Tokenizer":
+        """A tokenizer that has these pieces alone, with their indices in the list as ids.
+
+        What a missing piece stood for is cut into smaller ones.
+        """
+        missing = set(self.special_ids) - set(ids)
+        if missing:
+            raise RequestError(f"{self.piece(min(missing))} cannot be left out: models need it")
+        return Tokenizer(self._engine.keep(ids), self._settings)
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Save a folder that AutoTokenizer opens, whole or not at all."""

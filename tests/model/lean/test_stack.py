@@ -111,6 +111,47 @@ def test_packed_rows(longest_dense: int, monkeypatch: pytest.MonkeyPatch) -> Non
     assert_same(gradients(encoder, True, monkeypatch, **call), gradients(encoder, False, monkeypatch, **call))
 
 
+@pytest.mark.parametrize("longest_dense", [0, 256], ids=["blocks", "dense"])
+@pytest.mark.parametrize("kept", [False, True], ids=["all positions", "kept positions"])
+@pytest.mark.parametrize("name", ["all", "groups", "erf gelu"])
+def test_products_in_bf16_are_as_near_as_autocast_is(
+    name: str, kept: bool, longest_dense: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stack, "LONGEST_DENSE_ATTENTION", longest_dense)
+    encoder = make_encoder(CONFIGS[name])
+    inputs: dict[str, Any] = small_inputs(CONFIGS[name])
+    if kept:
+        inputs["keep"] = torch.tensor([[0, 4, 4], [1, 0, 2], [10, 3, 7]])
+    states, expected = gradients(encoder, False, monkeypatch, **inputs)
+    errors = {}
+    for explicit in (True, False):
+        with torch.autocast("cpu", torch.bfloat16):
+            found, grads = gradients(encoder, explicit, monkeypatch, **inputs)
+        assert (found.dtype == torch.float32) == explicit  # residuals and norms keep their digits
+        assert grads.keys() == expected.keys()
+        scale = {n: float(g.norm()) for n, g in expected.items()}  # a key's bias has none: softmax does not see it
+        errors[explicit] = [float((grads[n] - expected[n]).norm()) / scale[n] for n in expected if scale[n] > 1e-3]
+        assert float((found.float() - states).norm() / states.norm()) < 0.02
+    assert 0 < max(errors[True]) < 0.05
+    assert sum(errors[True]) < 1.5 * sum(errors[False])
+
+
+@pytest.mark.parametrize("name", ["all", "groups"])
+def test_states_on_the_way(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asked about some of the layers, or about none after the second, gradients are autograd's."""
+    encoder, inputs = make_encoder(CONFIGS[name]), small_inputs(CONFIGS[name])
+    for asked in ([0, 2, 3], [1], [3]):
+        found = {}
+        for explicit in (True, False):
+            monkeypatch.setattr(encoder_module, "can_run_lean", lambda *_, explicit=explicit: explicit)
+            encoder.zero_grad()
+            states = [*encoder.passes(**inputs)]
+            sum((index + 1) * states[index].square().mean() for index in asked).backward()  # type: ignore[union-attr]
+            grads = {n: p.grad.clone() for n, p in encoder.named_parameters() if p.grad is not None and p.grad.any()}
+            found[explicit] = (torch.stack(states).detach(), grads)
+        assert_same(found[True], found[False])
+
+
 @pytest.mark.parametrize(
     "spoil",
     [

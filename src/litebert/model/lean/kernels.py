@@ -127,7 +127,7 @@ def activation_gradient(grad: Tensor, states: Tensor, bias: Tensor, activation: 
     if _compiling and activation == "gelu_new":
         return _tanh_gelu_gradient(grad, states, bias)
     summed, approximate = states + bias, EXPLICIT_ACTIVATIONS[activation]
-    gradient = torch.ops.aten.gelu_backward(grad, summed, approximate=approximate)
+    gradient = torch.ops.aten.gelu_backward(grad.to(summed.dtype), summed, approximate=approximate)
     return gradient, F.gelu(summed, approximate=approximate)
 
 
