@@ -55,7 +55,10 @@ def reading(
         ),
     ] = None,
     text: Annotated[str, typer.Option(help="The column with the text (or the passage).")] = "text",
-    pair: Annotated[str | None, typer.Option(help="The column with the second text (or the question).")] = None,
+    pair: Annotated[
+        str | None,
+        typer.Option(help="The column with the second text (or the question); one that is called pair if not given."),
+    ] = None,
     label: Annotated[str, typer.Option(help="The column with the label, the score or the answer.")] = "label",
     options: Annotated[
         str | None, typer.Option(help="Multiple choice: the columns with the options, such as a,b,c,d.")
@@ -96,7 +99,8 @@ def show_data(data: "Dataset", label: str) -> None:
     from litebert.tasks.task import hash_examples
 
     task, train, dev = data.task, data.splits.get("train", ()), data.splits.get("dev", ())
-    kind = f"{task.kind}, {len(task.labels)} labels" if task.labels else task.kind
+    kind = f"{task.kind} of pairs" if task.is_pair and task.kind == "classification" else task.kind
+    kind += f", {len(task.labels)} labels" if task.labels else ""
     kind += ", some without an answer" if task.has_unanswerable else ""
     skipped = f", {data.num_skipped:,} bad ones left out" if data.num_skipped else ""
     sizes = f"{len(train):,} examples to learn from, {len(dev):,} for development{skipped}"

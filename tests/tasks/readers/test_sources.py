@@ -125,6 +125,22 @@ def test_own_files(tmp_path: Path) -> None:
     assert [example.label for example in read_examples(data.task, dev, with_labels=False)[0]] == [None, None]  # type: ignore[union-attr]
 
 
+def test_a_column_called_pair_is_the_second_text(tmp_path: Path) -> None:
+    """Left out in silence, it would leave a task on pairs with half of what there is to learn from."""
+    rows = [{"text": f"one {n}", "pair": f"two {n}", "label": "ab"[n % 2]} for n in range(20)]
+    file = write(tmp_path, "pairs.jsonl", "\n".join(map(json.dumps, rows)))
+    data = read_own(OwnData(file))
+    assert data.task.is_pair
+    assert data.task.columns == Columns(pair="pair")
+    assert all(
+        isinstance(one, TextExample) and one.pair == one.text.replace("one", "two") for one in data.splits["dev"]
+    )
+    assert read_labelled(file, None, Columns())[0].is_pair
+    named = read_own(OwnData(file, columns=Columns(pair="text", text="pair")))
+    assert isinstance(first := named.splits["dev"][0], TextExample)
+    assert first.text.startswith("two")
+
+
 def test_tables_in_memory() -> None:
     rows = [{"Text": f"text {n}", "mood": "sad" if n % 3 else "glad"} for n in range(30)]
     frame, dataset = need("pandas").DataFrame(rows), need("datasets").Dataset.from_list(rows)

@@ -13,7 +13,7 @@ from litebert.tasks.kinds import kind_of
 from litebert.tasks.readers.glue import GLUE, GLUE_COLUMNS, GLUE_SPLITS, NO_GOLD, read_glue, read_glue_file
 from litebert.tasks.readers.race import RACE, RACE_COLUMNS, read_race, read_race_file
 from litebert.tasks.readers.squad import SQUAD, read_squad, read_squad_folder
-from litebert.tasks.readers.tables import guess_kind, list_columns, make_task, read_table, sort_labels
+from litebert.tasks.readers.tables import find_pair, guess_kind, list_columns, make_task, read_table, sort_labels
 from litebert.tasks.task import Columns, DataError, Dataset, Example, QuestionExample, Task, TextExample
 from litebert.text.formats import format_of
 from litebert.text.records import RecordReader, RecordSource
@@ -105,13 +105,14 @@ def read_own(data: OwnData, skip_bad: bool = False) -> Dataset:
     """Read a user's own files; where there is none for development, some of the training examples are held out."""
     layout: dict[str, Any] = {"format": data.format, "header": data.header}
     kind = data.kind or guess_kind(data.train, data.columns, **layout)
-    table = read_table(data.train, kind, data.columns, skip_bad=skip_bad, **layout)
-    task = make_task(_name_of(data.train), kind, data.columns, table.examples)
+    columns = find_pair(data.train, kind, data.columns, **layout)
+    table = read_table(data.train, kind, columns, skip_bad=skip_bad, **layout)
+    task = make_task(_name_of(data.train), kind, columns, table.examples)
     splits: dict[str, Sequence[Example]] = {"train": table.examples}
     num_skipped = table.num_skipped
     for split, source in (("dev", data.dev), ("test", data.test)):
         if source is not None:
-            read = read_table(source, kind, data.columns, skip_bad=skip_bad, labels=task.labels or None, **layout)
+            read = read_table(source, kind, columns, skip_bad=skip_bad, labels=task.labels or None, **layout)
             splits[split], num_skipped = read.examples, num_skipped + read.num_skipped
     everything = [example for examples in splits.values() for example in examples]
     if any(isinstance(example, QuestionExample) and example.answers == () for example in everything):
@@ -185,6 +186,7 @@ def read_labelled(
     if not file.is_file():
         raise explain_missing(str(file))
     chosen = kind or guess_kind(file, columns, format, header)
+    columns = find_pair(file, chosen, columns, format, header)
     table = read_table(file, chosen, columns, skip_bad=skip_bad, format=format, header=header)
     task = make_task(_name_of(file), chosen, columns, table.examples, is_learnt=False)
     return task, table.examples, table.num_skipped

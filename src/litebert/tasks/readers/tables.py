@@ -18,7 +18,16 @@ from litebert.tasks.readers.squad import read_squad
 from litebert.tasks.task import Columns, DataError, Example, QuestionExample, TaggedExample, Task
 from litebert.text.records import BadRecordError, Fields, RecordReader, RecordSource, quote
 
-__all__ = ["Table", "example_maker", "guess_kind", "list_columns", "make_task", "read_table", "sort_labels"]
+__all__ = [
+    "Table",
+    "example_maker",
+    "find_pair",
+    "guess_kind",
+    "list_columns",
+    "make_task",
+    "read_table",
+    "sort_labels",
+]
 
 _NUM_LOOKED_AT = 1000
 _MOST_LABELS = 100_000
@@ -102,6 +111,16 @@ def example_maker(
 def list_columns(source: RecordSource, format: str | None = None, header: bool = True) -> list[str]:
     """The names of a table's columns, or the keys of its first record."""
     return RecordReader(source, format=format, header=header, skip_bad=True).list_columns()
+
+
+def find_pair(
+    source: RecordSource, kind: str, columns: Columns, format: str | None = None, header: bool = True
+) -> Columns:
+    """The columns with that of the second text: the one that was named, or else one that is called pair."""
+    if columns.pair is not None or find_kind(kind).file_format is not None:
+        return columns
+    there = list_columns(source, format, header)
+    return columns.model_copy(update={"pair": "pair"}) if "pair" in there else columns
 
 
 def _refuse_text(reader: RecordReader) -> None:
