@@ -233,7 +233,7 @@ def render(results: list[dict[str, Any]]) -> str:
         "",
         "`first loss` is that of the first step, from the same weights on the same rows.",
         "",
-        "| shape | step | tokens/s | × transformers (spread) | of GEMM | textbook | peak memory | × transformers | first loss |",
+        "| shape | step | tokens/s | × transformers (spread) | of GEMM | textbook | memory | × theirs | first loss |",
         "|-|-|-|-|-|-|-|-|-|",
     ]
     for result in results:

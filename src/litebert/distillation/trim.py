@@ -19,8 +19,6 @@ from litebert.text.tokenizer import Tokenizer
 
 __all__ = ["choose_pieces", "count_pieces", "trim_words"]
 
-_MOST_CHARACTERS = 100_000_000  # of a text whose pieces are counted
-_AT_ONCE = 256  # documents that are encoded together
 _BYTE = re.compile("<0x[0-9A-F]{2}>")  # of which SentencePiece makes what it has no piece for
 
 
@@ -31,17 +29,9 @@ def count_pieces(text: Corpus | Iterable[Document], tokenizer: Tokenizer) -> NDA
         for shard in text.shards[TRAIN]:
             counts += np.bincount(shard.tokens, minlength=counts.size)
         return counts
-    some: list[str] = []
-    read = 0
     for document in text:
-        some.append(document.text)
-        read += len(document.text)
-        if len(some) == _AT_ONCE or read >= _MOST_CHARACTERS:
-            counts += np.bincount(tokenizer.encode_plain(some)[0], minlength=counts.size)
-            some = []
-        if read >= _MOST_CHARACTERS:
-            break
-    return counts + np.bincount(tokenizer.encode_plain(some)[0], minlength=counts.size) if some else counts
+        counts += np.bincount(tokenizer.encode_plain([document.text])[0], minlength=counts.size)
+    return counts
 
 
 def choose_pieces(counts: NDArray[np.int64], tokenizer: Tokenizer, size: int) -> list[int]:
