@@ -99,7 +99,7 @@ def show_data(data: "Dataset", label: str) -> None:
     from litebert.tasks.task import hash_examples
 
     task, train, dev = data.task, data.splits.get("train", ()), data.splits.get("dev", ())
-    kind = f"{task.kind} of pairs" if task.is_pair and task.kind == "classification" else task.kind
+    kind = f"{task.kind} of pairs" if task.is_pair and not kind_of(task).is_pair else task.kind
     kind += f", {len(task.labels)} labels" if task.labels else ""
     kind += ", some without an answer" if task.has_unanswerable else ""
     skipped = f", {data.num_skipped:,} bad ones left out" if data.num_skipped else ""
