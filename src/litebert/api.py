@@ -32,7 +32,7 @@ from litebert.distillation.settings import (
     resume_distillation,
 )
 from litebert.errors import LitebertError, RequestError
-from litebert.folders import MANIFEST, read_text, remove_folder
+from litebert.folders import MANIFEST, remove_folder
 from litebert.hub import DEFAULT_ENCODER
 from litebert.inference.lines import read_lines
 from litebert.inference.load import Pipeline, load
@@ -62,7 +62,7 @@ from litebert.tasks.readers.sources import (
     read_own,
     stem_of,
 )
-from litebert.tasks.saved import TASK_FILE
+from litebert.tasks.saved import TASK_FILE, read_saved_task
 from litebert.tasks.task import Columns, Dataset, Example
 from litebert.text.documentation import documents
 from litebert.text.formats import format_of
@@ -266,7 +266,7 @@ def compress(
         raise RequestError(f"{folder} is not empty: choose another --out")
     if "RANK" in os.environ:
         raise RequestError("compression runs in one process: call it without torchrun")
-    task, work = source / TASK_FILE, compression.HealingFolder.beside(folder)
+    work = compression.HealingFolder.beside(folder)
     try:
         opened: Corpus | Reader
         if isinstance(text, Corpus) or healing is not None or _is_corpus(text):
@@ -282,7 +282,7 @@ def compress(
             opened,
             healing,
             text_name=_name_text(text),
-            extra_files={TASK_FILE: read_text(task)} if task.is_file() else None,
+            extra_files=read_saved_task(source).as_files() if (source / TASK_FILE).is_file() else None,
             resume=resume,
             on_step=on_step,
             on_message=on_message,
@@ -566,6 +566,7 @@ def finetune(
     balanced: bool = False,
     teacher: PathLike | None = None,
     unlabelled: PathLike | None = None,
+    tf_idf: bool = False,
     config: SettingsSource = None,
     set: Sequence[str] = (),
     resume: bool = False,
@@ -584,6 +585,9 @@ def finetune(
 
     `teacher` is a larger model that was fine-tuned for the same task: what it says about the examples is learnt beside
     their labels, and about texts without labels (a file, `unlabelled`) alone.
+
+    `tf_idf` counts words beside the encoder: what they say about a class is added to what the encoder says, here, in
+    `load` and in `serve`. transformers opens the encoder alone, and answers without them.
     """
     given = [name for name, value in (("epochs", epochs), ("steps", steps), ("budget", budget)) if value is not None]
     if len(given) > 1:
@@ -617,13 +621,27 @@ def finetune(
         answerability=not plain_head,
         class_weights=balance_classes(dataset.task, train) if balanced else None,
         teacher=None if teacher is None else os.fspath(teacher),
+        tf_idf=tf_idf,
     )
     if config is not None or set:
         chosen = apply_settings(chosen, read_settings(config, {}, set))
+    words = None
+    if chosen.tf_idf:
+        from litebert.baselines.tf_idf import learn_tf_idf  # scikit-learn takes a second
+
+        words = learn_tf_idf(dataset.task, train, chosen.tf_idf, seed, balanced)
     folder = Path(out or f"{dataset.task.name}-run")
     write = report_writer(folder, dataset) if report else (lambda evaluations: None)
     result = run_finetuning(
-        dataset, folder, chosen, tokenizer, resume=resume, on_step=on_step, on_message=on_message, on_evaluation=write
+        dataset,
+        folder,
+        chosen,
+        tokenizer,
+        tf_idf=words,
+        resume=resume,
+        on_step=on_step,
+        on_message=on_message,
+        on_evaluation=write,
     )
     return FinetuneResult(**{field.name: getattr(result, field.name) for field in fields(result)})
 

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from litebert.batch import Batch
 from litebert.corpus.corpus import HELD_OUT, Corpus
-from litebert.corpus.stream import BatchStream, StreamConfig
+from litebert.corpus.stream import BatchStream
 from litebert.distillation.config import DistillConfig
-from litebert.distillation.job import Distillation, RatedPairs, leave_words_out
+from litebert.distillation.job import Distillation, RatedPairs
 from litebert.errors import RequestError
 from litebert.folders import hash_file
 from litebert.model.model import Model
@@ -367,31 +367,3 @@ def test_a_little_text_is_enough(bert: Path, small_tokenizer: Tokenizer, tmp_pat
     corpus = prepare_documents(tmp_path / "text", make_documents(8), small_tokenizer, held_out=0.5)
     config = tiny_distillation(bert, steps=2, save_steps=None)
     assert distill_here(corpus, tmp_path / "run", config).status == "finished"
-
-
-# --- variants ---------------------------------------------------------------------------------------------------------
-
-
-def test_variants_are_the_same_texts_without_some_words(small_corpus: Corpus) -> None:
-    tokenizer = small_corpus.tokenizer
-    stream = BatchStream(small_corpus, StreamConfig(length=32, pairs="none", mask_rate=0.0, short_rate=1.0))
-    batch = next(stream.epoch(16))
-    special = {tokenizer.cls_id, tokenizer.sep_id}
-    found = leave_words_out(batch, 8, special, tokenizer.pad_id, torch.Generator().manual_seed(0))
-    assert found.input_ids.shape == (8, 32)
-    assert found.sequence_ids is not None
-    assert found.sequence_starts is not None
-    assert batch.sequence_ids is not None
-    assert batch.sequence_starts is not None
-    assert 0.75 < found.num_tokens / int((batch.sequence_ids[:8] > 0).sum()) < 0.97
-    for row in range(8):
-        starts = batch.sequence_starts[row]
-        assert (found.sequence_starts[row] >= 0).equal(starts >= 0)
-        for number, start in enumerate(found.sequence_starts[row][starts >= 0].tolist(), start=1):
-            whole = batch.input_ids[row][batch.sequence_ids[row] == number].tolist()
-            left = found.input_ids[row][found.sequence_ids[row] == number].tolist()
-            assert found.input_ids[row, start] == tokenizer.cls_id
-            assert (left[0], left[-1]) == (whole[0], whole[-1])
-            words = iter(whole)
-            assert all(token in words for token in left)  # in the same order
-    assert (found.input_ids[found.sequence_ids == 0] == tokenizer.pad_id).all()

@@ -6,7 +6,6 @@ that is still hard to beat on a small data set.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from itertools import pairwise
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -15,7 +14,8 @@ from scipy import sparse  # type: ignore[import-untyped]
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer  # type: ignore[import-untyped]
 
 from litebert.baselines.linear import LinearModel, Matrix, TextVectors, check_examples, combine_pairs
-from litebert.baselines.words import Text, split_pair, split_words
+from litebert.tasks.tf_idf import TfIdf, list_terms
+from litebert.text.words import Text, split_pair, split_words
 
 __all__ = ["BagOfWords", "Weighting", "choose_vocabulary", "count_words", "list_singles", "make_counter"]
 
@@ -53,15 +53,23 @@ class BagOfWords:
     they weigh is chosen by cross-validation on the training texts, since long texts need them less than short ones.
     """
 
-    def __init__(self, model: LinearModel, weighting: Weighting = "counts", vectors: TextVectors | None = None) -> None:
-        self._model, self._weighting, self._vectors = model, weighting, vectors
+    def __init__(
+        self,
+        model: LinearModel,
+        weighting: Weighting = "counts",
+        vectors: TextVectors | None = None,
+        most_weights: int | None = None,
+    ) -> None:
+        self._model, self._weighting, self._vectors, self._most_weights = model, weighting, vectors, most_weights
 
     def fit(self, texts: Sequence[Text], targets: Sequence[Any]) -> Self:
         """Choose the terms, weigh them and learn what they say about the targets."""
         check_examples(len(texts), targets)
         self._is_pair = any(not isinstance(text, str) for text in texts)
-        max_features = min(_MOST_FEATURES, max(1, _MOST_WEIGHTS // self._model.count_outputs(targets)))
-        analyse = split_words if self._weighting == "counts" else _list_terms
+        max_features = min(
+            _MOST_FEATURES, max(1, (self._most_weights or _MOST_WEIGHTS) // self._model.count_outputs(targets))
+        )
+        analyse = split_words if self._weighting == "counts" else list_terms
         singles = list_singles(texts, self._is_pair)
         self._counter = make_counter(choose_vocabulary(map(analyse, singles), max_features), analyse)
         counts = self._counter.transform(singles)
@@ -108,6 +116,22 @@ class BagOfWords:
         singles = list_singles(texts, self._is_pair)
         vectors = None if self._vectors is None else self._vectors.average(singles).astype(np.float64)
         return self._model.predict(self._make_features(self._weigh_bags(self._counter.transform(singles)), vectors))
+
+    def as_tf_idf(self, labels: Sequence[Any], weight: float = 1.0) -> TfIdf:
+        """What was learnt of words, so that it can be kept: logits for these labels, times a weight."""
+        assert self._idf is not None, "counts are not kept"
+        assert self._vectors is None, "vectors are not kept"
+        coefficients, bias = self._model.coefficients(labels)
+        terms = sorted(self._counter.vocabulary_, key=self._counter.vocabulary_.__getitem__)
+        cosine = coefficients[:, -1] if self._is_pair else np.zeros(len(labels), np.float32)
+        parts = coefficients[:, : 4 * len(terms)] if self._is_pair else coefficients
+        return TfIdf(
+            terms=tuple(terms),
+            idf=self._idf.idf_.astype(np.float32),
+            weights=weight * parts.reshape(len(labels), -1, len(terms)).transpose(2, 1, 0),
+            cosine=weight * cosine,
+            bias=weight * bias,
+        )
 
     def _weigh_bags(self, counts: Matrix) -> Matrix:
         return counts.astype(np.float64) if self._idf is None else self._idf.transform(counts)
@@ -158,9 +182,3 @@ def make_counter(vocabulary: dict[str, int], analyse: Callable[[str], Sequence[s
     counter = CountVectorizer(analyzer=analyse, vocabulary=vocabulary or {"": 0}, dtype=np.float32)
     counter.fit([])  # with a vocabulary that is given, fitting only takes it over
     return counter
-
-
-def _list_terms(text: str) -> list[str]:
-    """Words, and pairs of neighbouring words."""
-    words = split_words(text)
-    return words + [f"{first} {second}" for first, second in pairwise(words)]

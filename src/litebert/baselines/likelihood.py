@@ -13,8 +13,8 @@ from litebert.baselines.bag_of_words import choose_vocabulary
 from litebert.baselines.linear import check_examples, sort_labels
 from litebert.baselines.ngram import NgramModel
 from litebert.baselines.overlap import BLANK, ChoiceItem, fill_blank
-from litebert.baselines.words import Text, join_words, split_words
 from litebert.errors import RequestError
+from litebert.text.words import Text, join_words, split_words
 
 __all__ = ["LikelyOption", "NgramClassifier", "NgramLabeler"]
 

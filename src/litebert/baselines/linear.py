@@ -29,6 +29,7 @@ __all__ = [
 
 Matrix = Any
 """A NumPy matrix, or a sparse one of SciPy; a row for each text."""
+Floats = NDArray[np.float32]
 _MOST_ITERATIONS = 1_000
 
 
@@ -43,6 +44,9 @@ class LinearModel(Protocol):
 
     def predict(self, matrix: Matrix) -> list[Any]:
         """A target for each row."""
+
+    def coefficients(self, labels: Sequence[Any]) -> tuple[Floats, Floats]:
+        """By which each of these labels gets a logit: (labels, features) and (labels,)."""
 
     @property
     def size_bytes(self) -> int:
@@ -64,10 +68,13 @@ class TextVectors(Protocol):
 
 
 class LinearClassifier:
-    """One label for each text, by logistic regression. `strength` is the inverse of the regularisation (`C`)."""
+    """One label for each text, by logistic regression. `strength` is the inverse of the regularisation (`C`).
 
-    def __init__(self, strength: float = 1.0, seed: int = 0) -> None:
-        self._strength, self._seed = strength, seed
+    `balanced`: every label counts the same, however rare it is.
+    """
+
+    def __init__(self, strength: float = 1.0, seed: int = 0, balanced: bool = False) -> None:
+        self._strength, self._seed, self._balanced = strength, seed, balanced
 
     def count_outputs(self, targets: Sequence[Any]) -> int:
         """One for each label."""
@@ -76,6 +83,7 @@ class LinearClassifier:
     def fit(self, matrix: Matrix, targets: Sequence[Any]) -> Self:
         """Learn each label against the rest; a single label needs no learning."""
         check_examples(matrix.shape[0], targets)
+        self._shape = matrix.shape
         self._labels = sort_labels(targets)
         self._models: list[Any] = []
         if len(self._labels) == 1:
@@ -84,7 +92,11 @@ class LinearClassifier:
         # dense features that are scaled, L-BFGS is faster.
         solver = "liblinear" if sparse.issparse(matrix) else "lbfgs"
         logistic = LogisticRegression(
-            C=self._strength, solver=solver, max_iter=_MOST_ITERATIONS, random_state=self._seed
+            C=self._strength,
+            solver=solver,
+            max_iter=_MOST_ITERATIONS,
+            random_state=self._seed,
+            class_weight="balanced" if self._balanced else None,
         )
         index = {label: number for number, label in enumerate(self._labels)}
         self._model = OneVsRestClassifier(logistic).fit(matrix, [index[target] for target in targets])
@@ -98,6 +110,25 @@ class LinearClassifier:
         if not self._models:
             return self._labels * int(matrix.shape[0])
         return [self._labels[number] for number in self._model.predict(matrix)]
+
+    def coefficients(self, labels: Sequence[Any]) -> tuple[Floats, Floats]:
+        """By which each of these labels gets a logit; one that training did not see is unlikely."""
+        num_texts, num_features = self._shape
+        weights = np.zeros((len(labels), num_features), np.float32)
+        bias = np.full(len(labels), -np.log(num_texts + 1), np.float32)
+        for number, label in enumerate(labels):
+            if label not in self._labels:
+                continue
+            place, bias[number] = self._labels.index(label), 0.0
+            if len(self._models) == 1:  # of two labels: half for the one, half against the other
+                sign = 0.5 if place else -0.5
+                weights[number], bias[number] = (
+                    sign * self._models[0].coef_[0],
+                    sign * self._models[0].intercept_[0],
+                )
+            elif self._models:
+                weights[number], bias[number] = self._models[place].coef_[0], self._models[place].intercept_[0]
+        return weights, bias
 
     @property
     def size_bytes(self) -> int:
@@ -118,6 +149,7 @@ class LinearLabeler:
     def fit(self, matrix: Matrix, targets: Sequence[Iterable[Any]]) -> Self:
         """Learn each label on its own."""
         check_examples(matrix.shape[0], targets)
+        self._shape = matrix.shape
         sets = [frozenset(target) for target in targets]
         self._models = {
             label: LinearClassifier(self._strength, self._seed).fit(matrix, [label in labels for labels in sets])
@@ -129,6 +161,13 @@ class LinearLabeler:
         """The labels of each row."""
         columns = {label: model.predict(matrix) for label, model in self._models.items()}
         return [tuple(label for label, has in columns.items() if has[row]) for row in range(matrix.shape[0])]
+
+    def coefficients(self, labels: Sequence[Any]) -> tuple[Floats, Floats]:
+        """By which each of these labels gets a logit; one that training did not see is unlikely."""
+        never = LinearClassifier().fit(sparse.csr_matrix(self._shape), [False] * self._shape[0])
+        found = [self._models.get(label, never).coefficients([False, True]) for label in labels]
+        weights = [both[1] - both[0] for both, _ in found]
+        return np.stack(weights), np.array([both[1] - both[0] for _, both in found], np.float32)
 
     @property
     def size_bytes(self) -> int:
@@ -162,6 +201,10 @@ class LinearRegressor:
         """A number for each row."""
         numbers: list[float] = np.clip(self._model.predict(matrix), *self._range).tolist()
         return numbers
+
+    def coefficients(self, labels: Sequence[Any]) -> tuple[Floats, Floats]:
+        """There are no labels."""
+        raise RequestError("numbers have no labels: there are no logits to keep")
 
     @property
     def size_bytes(self) -> int:

@@ -13,8 +13,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from litebert.baselines.words import Text, join_words
 from litebert.errors import RequestError
+from litebert.text.words import Text, join_words
 
 __all__ = ["END", "UNKNOWN", "NgramModel"]
 

@@ -12,7 +12,7 @@ from typing import Protocol, Self
 import numpy as np
 
 from litebert.baselines.word2vec import WordVectors
-from litebert.baselines.words import split_words
+from litebert.text.words import split_words
 
 __all__ = [
     "BLANK",

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from typing import Self
 
 from litebert.baselines.overlap import Similarity
-from litebert.baselines.words import WordSpan, find_words, split_words
 from litebert.errors import RequestError
 from litebert.tasks.kinds.questions.squad_metrics import choose_threshold
 from litebert.tasks.task import Answer, QuestionExample
+from litebert.text.words import WordSpan, find_words, split_words
 
 __all__ = ["FirstWords", "QuestionItem", "SimilarSentence", "cut_sentences", "pick_span"]
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from litebert.baselines.bag_of_words import list_singles, make_counter
 from litebert.baselines.linear import LinearModel, TextVectors, check_examples, combine_pairs
-from litebert.baselines.words import Text, split_words
 from litebert.errors import RequestError
+from litebert.text.words import Text, split_words
 
 __all__ = ["AveragedVectors", "WordVectors", "skip_gram_rows"]
 

@@ -35,7 +35,8 @@ def export(
     result = exporting.export(model, out, depth=depth)
     if as_json:
         about = {"file": str(result.file), "bytes": result.num_bytes, "weight_bytes": result.weight_bytes}
-        print_json({**about, "difference": result.difference, "int8": result.is_int8})
+        parts = {"int8": result.is_int8, "lacks_tf_idf": result.lacks_tf_idf}
+        print_json({**about, "difference": result.difference, **parts})
         return
     checked = "torch or onnxruntime is not installed, so its outputs were not checked"
     if result.is_int8:
@@ -44,6 +45,8 @@ def export(
         checked = f"its outputs differ from the model's by at most {result.difference:.1e}"
     sizes = f"{format_bytes(result.num_bytes)}, for weights of {format_bytes(result.weight_bytes)}"
     typer.echo(f"{result.file}: {sizes}; {checked}")
+    if result.lacks_tf_idf:
+        typer.echo("litebert: the words that are counted beside the encoder (--tf-idf) are not in this file", err=True)
     typer.echo(f"Next:  python -c {shlex.quote(_describe(result.file))}")
 
 

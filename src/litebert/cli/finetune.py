@@ -24,6 +24,7 @@ __all__ = ["finetune"]
     epilog="Examples:  litebert finetune sst-2 --data glue/SST-2 --model my-run --epochs 3 --lr 2e-4\n\n"
     "litebert finetune reviews.csv --text review --label stars --model my-run --seeds 5\n\n"
     "litebert finetune pairs.tsv --kind similarity --text first --pair second --label score --model my-run\n\n"
+    "litebert finetune reviews.csv --tf-idf --out reviews-run\n\n"
     "litebert finetune reviews.csv --teacher large-run --unlabelled more-reviews.csv --out small-run\n\n"
     "litebert finetune squad2 --data squad --model my-run --out answers"
 )
@@ -61,6 +62,9 @@ def finetune(
     unlabelled: Annotated[
         Path | None, typer.Option(help="Texts without labels, to learn what the teacher says about them.")
     ] = None,
+    tf_idf: Annotated[
+        bool, typer.Option("--tf-idf", help="Count words beside the encoder, and add what they say of a class.")
+    ] = False,
     config: ConfigFile = None,
     set_: Set = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the newest whole checkpoint.")] = False,
@@ -102,6 +106,7 @@ def finetune(
                 balanced=balanced,
                 teacher=teacher,
                 unlabelled=unlabelled,
+                tf_idf=tf_idf,
                 config=config,
                 set=set_ or (),
                 resume=resume and run.exists,

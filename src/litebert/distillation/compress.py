@@ -489,7 +489,7 @@ def compress(
     healing: Healing | None = None,
     *,
     text_name: str = "the text",
-    extra_files: Mapping[str, str] | None = None,
+    extra_files: Mapping[str, str | bytes] | None = None,
     resume: bool = False,
     on_step: OnStep | None = None,
     on_message: OnMessage = lambda message: None,
@@ -570,7 +570,7 @@ def _save(
     tokenizer: Tokenizer,
     name: str,
     text_name: str,
-    extra_files: Mapping[str, str] | None,
+    extra_files: Mapping[str, str | bytes] | None,
     half: bool,
 ) -> None:
     """Write the folder, whole or not at all, with a card that says what was done to what.

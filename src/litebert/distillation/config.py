@@ -55,8 +55,6 @@ class DistillConfig(RunConfig):
     """This share of the steps runs at the largest depth, whatever is drawn in the others."""
     pairs: Annotated[float, Field(ge=0, le=1)] = 0.4
     """This share of the steps reads rows of two texts; where both have one tokenizer."""
-    variants: Annotated[float, Field(ge=0, le=1)] = 0.0
-    """This share of the rows comes twice in a step, once with words left out: texts that are nearly alike."""
     begin_from: str | None = None
     """A model folder whose weights the student begins with, instead of its teacher's."""
     held_out_rows: Annotated[int, Field(ge=1)] = 128

@@ -40,10 +40,9 @@ from litebert.training.loop import mix_seed
 from litebert.training.run import train
 from litebert.training.state import TrainingState
 
-__all__ = ["Distillation", "RatedPairs", "distill", "leave_words_out"]
+__all__ = ["Distillation", "RatedPairs", "distill"]
 
 _ROWS = 32  # of held-out text that run together
-_LEFT_OUT = 0.15  # of the tokens of a variant
 _SAMPLE_ROWS = 512  # of text, to which the start is fitted
 
 
@@ -240,11 +239,9 @@ class Distillation:
         """This process's rows of each step, as micro-batches."""
         stream = stage_stream(self.config.stream, self.config.train, stage)
         steps = read_steps(self.corpus, stream, self.config.train, stage, cursor, self.world)
-        if self.config.pairs and self.same_tokenizer:
-            steps = ((self._pair_up(batches, after, stream.length), after) for batches, after in steps)
-        if not self.config.variants:
+        if not self.config.pairs or not self.same_tokenizer:
             return steps
-        return ((self._add_variants(batches, after), after) for batches, after in steps)
+        return ((self._pair_up(batches, after, stream.length), after) for batches, after in steps)
 
     def _pair_up(self, batches: list[Batch], cursor: list[int], length: int) -> list[Batch]:
         """In some of the steps, rows of two texts in the place of single ones; the same at the same cursor."""
@@ -255,17 +252,6 @@ class Distillation:
         tokenizer, most = self.corpus.tokenizer, min(2 * length, self.config.model.max_positions)
         ids = (tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id)
         return [pair_up(batch, *ids, min(most, self.teacher_config.max_positions), generator) for batch in batches]
-
-    def _add_variants(self, batches: list[Batch], cursor: list[int]) -> list[Batch]:
-        """Micro-batches with some of their rows once more, where words are left out; the same at the same cursor."""
-        generator = torch.Generator().manual_seed(mix_seed(self.config.train.seed, self.world.rank, *cursor))
-        tokenizer = self.corpus.tokenizer
-        found = []
-        for batch in batches:
-            some = max(1, round(self.config.variants * len(batch.input_ids)))
-            variants = leave_words_out(batch, some, {tokenizer.cls_id, tokenizer.sep_id}, tokenizer.pad_id, generator)
-            found.append(_join(batch, variants))
-        return found
 
     def enter(self, stage: int) -> None:
         """Nothing changes."""
@@ -491,37 +477,6 @@ class Distillation:
         lines += ["", "| numbers | agreement with the teacher |", "|-|-|"]
         lines += [f"| {size} | {metrics[f'agreement_first_{size}']:.3f} |" for size in sorted(sizes)]
         return [*lines, f"| {self.config.model.hidden_size} | {metrics['agreement']:.3f} |"]
-
-
-def leave_words_out(batch: Batch, num_rows: int, kept: set[int], pad_id: int, generator: torch.Generator) -> Batch:
-    """The first rows of a packed batch without some of their tokens; what is left moves together.
-
-    >>> batch = Batch(torch.tensor([[2, 7, 8, 9, 3, 0]]), sequence_ids=torch.tensor([[1, 1, 1, 1, 1, 0]]),
-    ...               sequence_starts=torch.tensor([[0]]))
-    >>> leave_words_out(batch, 1, {2, 3}, 0, torch.Generator().manual_seed(4)).input_ids.tolist()
-    [[2, 7, 9, 3, 0, 0]]
-    """
-    assert batch.sequence_ids is not None
-    assert batch.sequence_starts is not None
-    ids, sequence_ids, starts = (it[:num_rows] for it in (batch.input_ids, batch.sequence_ids, batch.sequence_starts))
-    stays = torch.rand(ids.shape, generator=generator) >= _LEFT_OUT
-    stays |= torch.isin(ids, torch.tensor(sorted(kept)))
-    stays &= sequence_ids > 0
-    order = (~stays).int().argsort(dim=1, stable=True)
-    is_there = stays.gather(1, order)
-    position = stays.cumsum(1).gather(1, starts.clamp(min=0)) - 1  # the first token of a text always stays
-    return Batch(
-        input_ids=ids.gather(1, order).masked_fill(~is_there, pad_id),
-        sequence_ids=sequence_ids.gather(1, order).masked_fill(~is_there, 0),
-        sequence_starts=position.masked_fill(starts < 0, -1),
-    )
-
-
-def _join(batch: Batch, other: Batch) -> Batch:
-    """The rows of two packed batches of one segment each, one below the other."""
-    names = ("input_ids", "sequence_ids", "sequence_starts")
-    joined = {name: torch.cat([getattr(batch, name), getattr(other, name)]) for name in names}
-    return Batch(**joined)
 
 
 def _inputs(batch: Batch) -> dict[str, Tensor]:

@@ -40,6 +40,8 @@ class ExportResult:
     difference: float | None
     """The largest difference on random ids; None where torch or onnxruntime is not installed to tell, and of int8."""
     is_int8: bool = False
+    lacks_tf_idf: bool = False
+    """Whether words are counted beside the encoder, which the file does not hold."""
 
     @property
     def file(self) -> Path:
@@ -80,7 +82,8 @@ def export_onnx(member: Member, folder: Path, depth: int | None = None) -> Expor
         (staging / ONNX_FILE).write_bytes(content)
         (staging / "config.json").write_text(config + "\n", encoding="utf-8")
         member.tokenizer.write_files(staging, member.max_length)
-    return ExportResult(folder, len(content), engine.num_bytes, difference, engine.has_int8)
+    lacks_tf_idf = member.saved is not None and member.saved.tf_idf is not None
+    return ExportResult(folder, len(content), engine.num_bytes, difference, engine.has_int8, lacks_tf_idf)
 
 
 def check_onnx(model: "Model", content: bytes, depth: int | None = None) -> float:

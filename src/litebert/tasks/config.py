@@ -32,6 +32,7 @@ _WORTH_COMPILING = 2e14  # operations of a run in which kernels that are a tenth
 _SAMPLE = 256  # examples that say how long rows are
 _USUAL_SIZE = 768
 _LEAST_STEPS = 150  # of a run whose length nobody named
+_TF_IDF_WEIGHT = 0.75  # of counted words beside an encoder (docs/LOG.md)
 
 
 class FinetuneConfig(RunConfig):
@@ -54,6 +55,8 @@ class FinetuneConfig(RunConfig):
     """Numbers: what they are like, so that they can be learnt as numbers about 0."""
     learns_answerability: bool = True
     """Questions that may have no answer: with a head of their own (the paper's), or with the plain one."""
+    tf_idf: Annotated[float, Field(ge=0, le=100)] = 0.0
+    """Classes: how much words that are counted beside the encoder weigh; 0 if none are."""
     class_weights: tuple[Annotated[float, Field(gt=0)], ...] | None = None
     """What each label counts in the loss; None if all count alike."""
 
@@ -116,6 +119,7 @@ def configure(
     answerability: bool = True,
     class_weights: Sequence[float] | None = None,
     teacher: str | None = None,
+    tf_idf: bool = False,
 ) -> FinetuneConfig:
     """A complete configuration from a task's recipe and a few wishes.
 
@@ -154,6 +158,7 @@ def configure(
         learns_answerability=answerability,
         class_weights=None if class_weights is None else tuple(class_weights),
         teacher=teacher,
+        tf_idf=_TF_IDF_WEIGHT if tf_idf else 0.0,
         train=TrainConfig(
             steps=None if seconds is not None else steps,
             seconds=seconds,

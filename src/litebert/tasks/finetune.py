@@ -27,12 +27,14 @@ from litebert.presets import PRESETS
 from litebert.tasks.config import FinetuneConfig
 from litebert.tasks.features import Features, order_epoch
 from litebert.tasks.kinds import kind_of
+from litebert.tasks.kinds.options import TargetScale
 from litebert.tasks.metrics import Evaluation, evaluate_outputs, measure_majority
-from litebert.tasks.outputs import TorchRunner, run_model
+from litebert.tasks.outputs import TorchRunner, add_tf_idf, run_model
 from litebert.tasks.predictions import write_predictions
 from litebert.tasks.saved import SavedTask
 from litebert.tasks.task import Dataset, Example, Task, hash_examples
 from litebert.tasks.teacher import TaskTeacher
+from litebert.tasks.tf_idf import TfIdf
 from litebert.text.tokenizer import Tokenizer
 from litebert.training.distributed import World
 from litebert.training.job import OnMessage, OnStep, RunResult
@@ -56,8 +58,11 @@ class Finetuning:
 
     model: Model
 
-    def __init__(self, dataset: Dataset, config: FinetuneConfig, tokenizer: Tokenizer) -> None:
-        self.dataset, self.config, self.tokenizer = dataset, config, tokenizer
+    def __init__(
+        self, dataset: Dataset, config: FinetuneConfig, tokenizer: Tokenizer, tf_idf: TfIdf | None = None
+    ) -> None:
+        self.dataset, self.config, self.tokenizer, self.tf_idf = dataset, config, tokenizer, tf_idf
+        assert (tf_idf is not None) == bool(config.tf_idf), "what was learnt of words goes with its weight"
         self.task, self.task_kind = config.task, kind_of(config.task)
         self.metric = self.task.metric
         self.losses = self.task_kind.losses(config.head)
@@ -145,12 +150,19 @@ class Finetuning:
         if self.dev_features is None:
             return {}, []
         examples = self.dataset.splits["dev"]
-        outputs = run_model(TorchRunner(self.model), self.task, examples, self.dev_features, self.config.options)
-        if self.config.scale is not None:
-            outputs = [self.config.scale.stretch(output) for output in outputs]
+        outputs = self._answer(self.model, examples, self.dev_features, self.config.scale)
         metrics, _ = evaluate_outputs(self.task, examples, outputs)
         shared = self.world.add([value if self.world.is_main else 0.0 for value in metrics.values()])
         return dict(zip(metrics, shared, strict=True)), []
+
+    def _answer(
+        self, model: Model, examples: Sequence[Example], features: Features, scale: TargetScale | None
+    ) -> list[Any]:
+        """What a model says about examples, as the finished one will: with the words that are counted beside it."""
+        outputs = run_model(TorchRunner(model), self.task, examples, features, self.config.options)
+        if scale is not None:
+            return [scale.stretch(output) for output in outputs]
+        return outputs if self.tf_idf is None else add_tf_idf(self.tf_idf, self.task, examples, outputs)
 
     def operations(self, batch: Batch, stage: int) -> float:
         """Operations of a step on a batch, padding included; a frozen encoder only runs forward."""
@@ -179,6 +191,8 @@ class Finetuning:
             threshold=state.metrics.get("threshold"),
             scale=config.output_scale,
             dev=self._dev_hash,
+            has_tf_idf=True if self.tf_idf is not None else None,
+            tf_idf=self.tf_idf,
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what transformers cannot open is on the card; once is enough
@@ -188,7 +202,7 @@ class Finetuning:
                 config.head,
                 to_arrays(tensors),
                 self.tokenizer,
-                about=_describe(config, state, self.features.num_items),
+                about=_describe(config, state, self.features.num_items, self.tf_idf),
                 extra_files=saved.as_files(),
             )
 
@@ -204,8 +218,7 @@ class Finetuning:
             if not examples or any(self.task_kind.gold(example) is None for example in examples):
                 continue
             features = self.dev_features if split == "dev" and self.dev_features is not None else self.encode(split)
-            outputs = run_model(TorchRunner(model), self.task, examples, features, self.config.options)
-            outputs = outputs if scale is None else [scale.stretch(output) for output in outputs]
+            outputs = self._answer(model, examples, features, scale)
             metrics, predictions = evaluate_outputs(self.task, examples, outputs, threshold)
             threshold = metrics.get("threshold", threshold)
             found[split] = Evaluation(metrics, predictions)
@@ -218,6 +231,7 @@ def finetune(
     config: FinetuneConfig,
     tokenizer: Tokenizer,
     *,
+    tf_idf: TfIdf | None = None,
     resume: bool = False,
     on_step: OnStep | None = None,
     on_message: OnMessage = lambda message: None,
@@ -227,7 +241,8 @@ def finetune(
     """Train an encoder for a task, into a run folder; the best weights on the development set are its model.
 
     Under torchrun every process calls this alike. Without a development split the last weights are the model.
-    `on_evaluation` is told the final metrics and predictions; it may write a report and give its path.
+    `tf_idf` is what was learnt of words, and answers beside the encoder. `on_evaluation` is told the final metrics and
+    predictions; it may write a report and give its path.
     """
     train = data.splits.get("train")
     if not train:
@@ -241,7 +256,7 @@ def finetune(
     scale = kind.target_scale(labelled)
     if scale is not None:
         config = config.model_copy(update={"scale": scale})
-    job, folder = Finetuning(data, config, tokenizer), RunFolder(out)
+    job, folder = Finetuning(data, config, tokenizer, tf_idf), RunFolder(out)
     result = train_job(job, config, out, resume=resume, on_step=on_step, on_message=on_message, clock=clock)
     if result.status == "interrupted" or not job.world.is_main:
         return result
@@ -293,7 +308,7 @@ def balance_classes(task: Task, examples: Sequence[Example]) -> tuple[float, ...
     return tuple(counts.total() / (len(task.labels) * max(1, counts[label])) for label in task.labels)
 
 
-def _describe(config: FinetuneConfig, state: TrainingState, num_items: int) -> str:
+def _describe(config: FinetuneConfig, state: TrainingState, num_items: int, tf_idf: TfIdf | None) -> str:
     """The part of a model card that says what a model was fine-tuned for, and how well it does: two tables."""
     task, train, optim = config.task, config.train, config.train.optim
     epochs = state.step * train.batch_size / max(num_items, 1)
@@ -307,6 +322,7 @@ def _describe(config: FinetuneConfig, state: TrainingState, num_items: int) -> s
         "encoder": "frozen" if config.frozen else "trained",
         **({"answers": "after every pass"} if config.elastic else {}),
         **({} if config.teacher is None else {"teacher": model_name(config.teacher)}),
+        **({} if tf_idf is None else {"beside it": _describe_words(config, tf_idf)}),
         "begun with": "random weights" if config.begin_from is None else "a pretrained encoder",
         "seed": str(train.seed),
     }
@@ -315,3 +331,8 @@ def _describe(config: FinetuneConfig, state: TrainingState, num_items: int) -> s
         lines += ["", "## Evaluation", "", "On the development set, by which this checkpoint was chosen:", ""]
         lines += ["| | |", "|-|-|", *(f"| {name} | {value:.4g} |" for name, value in state.metrics.items())]
     return "\n".join(lines) + "\n"
+
+
+def _describe_words(config: FinetuneConfig, tf_idf: TfIdf) -> str:
+    words = f"tf-idf of {len(tf_idf.terms):,} words and pairs of words, whose logits count {config.tf_idf:g} times"
+    return f"{words}; transformers opens the encoder alone, and answers without them"

@@ -11,11 +11,12 @@ from litebert.tasks.kinds import kind_of
 from litebert.tasks.kinds.options import EncodeOptions, Outputs
 from litebert.tasks.saved import SavedTask
 from litebert.tasks.task import Example, Task
+from litebert.tasks.tf_idf import TfIdf
 
 if TYPE_CHECKING:
     from litebert.model.model import Model
 
-__all__ = ["Runner", "TorchRunner", "run_model", "run_saved"]
+__all__ = ["Runner", "TorchRunner", "add_tf_idf", "run_model", "run_saved"]
 
 _TARGETS = ("labels", "start_positions", "end_positions")
 
@@ -99,6 +100,14 @@ def run_saved(
     features: Features,
     on_progress: Callable[[int], None] = lambda done: None,
 ) -> list[Any]:
-    """What a finished model says about each example, numbers as they are."""
+    """What a finished model says about each example: numbers as they are, and with the words that are counted."""
     outputs = run_model(runner, saved.task, examples, features, saved.options, on_progress)
-    return outputs if saved.scale is None else [saved.scale.stretch(output) for output in outputs]
+    if saved.scale is not None:
+        return [saved.scale.stretch(output) for output in outputs]
+    return outputs if saved.tf_idf is None else add_tf_idf(saved.tf_idf, saved.task, examples, outputs)
+
+
+def add_tf_idf(tf_idf: TfIdf, task: Task, examples: Sequence[Example], outputs: Sequence[Any]) -> list[Any]:
+    """Logits of a model and of counted words, together."""
+    scores = tf_idf.score([kind_of(task).inputs(example) for example in examples])
+    return [output + score for output, score in zip(outputs, scores, strict=True)]

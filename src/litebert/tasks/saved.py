@@ -2,12 +2,13 @@
 
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, InstanceOf, ValidationError
 
 from litebert.errors import FolderError
 from litebert.folders import read_text
 from litebert.tasks.kinds.options import EncodeOptions, TargetScale, WindowConfig
 from litebert.tasks.task import Task
+from litebert.tasks.tf_idf import TF_IDF_FILE, TfIdf
 from litebert.training.run_folder import RunFolder
 
 __all__ = ["TASK_FILE", "SavedTask", "read_saved_task"]
@@ -30,15 +31,19 @@ class SavedTask(BaseModel):
     """How outputs become targets, where the head does not say them as they are."""
     dev: str | None = None
     """A hash of the development examples, by which the weights were chosen."""
+    has_tf_idf: bool | None = None
+    """Whether words are counted beside the encoder: `tf_idf` then comes from a file of its own."""
+    tf_idf: InstanceOf[TfIdf] | None = Field(default=None, exclude=True)
 
     @property
     def options(self) -> EncodeOptions:
         """How texts are encoded."""
         return EncodeOptions(self.max_length, self.windows)
 
-    def as_files(self) -> dict[str, str]:
-        """The file to put into a model folder."""
-        return {TASK_FILE: self.model_dump_json(indent=2, exclude_none=True) + "\n"}
+    def as_files(self) -> dict[str, str | bytes]:
+        """The files to put into a model folder."""
+        files: dict[str, str | bytes] = {TASK_FILE: self.model_dump_json(indent=2, exclude_none=True) + "\n"}
+        return files if self.tf_idf is None else files | {TF_IDF_FILE: self.tf_idf.to_bytes()}
 
 
 def read_saved_task(folder: Path) -> SavedTask:
@@ -52,6 +57,12 @@ def read_saved_task(folder: Path) -> SavedTask:
     if not path.is_file():
         raise FolderError(f"{folder} was not fine-tuned by litebert: it has no {TASK_FILE}; run `litebert finetune`")
     try:
-        return SavedTask.model_validate_json(read_text(path))
+        saved = SavedTask.model_validate_json(read_text(path))
     except ValidationError:
         raise FolderError(f"{path} was not written by this version of litebert: fine-tune again") from None
+    if not saved.has_tf_idf:
+        return saved
+    tf_idf = TfIdf.read(folder / TF_IDF_FILE)
+    if len(tf_idf.bias) != len(saved.task.labels) or tf_idf.is_pair != saved.task.is_pair:
+        raise FolderError(f"{folder / TF_IDF_FILE} belongs to another task than {path}: fine-tune again")
+    return saved.model_copy(update={"tf_idf": tf_idf})

@@ -377,7 +377,7 @@ def write_folder(
     tokenizer: "Tokenizer | None" = None,
     expand_sharing: bool = False,
     about: str | Callable[[int], str] = "",
-    extra_files: Mapping[str, str] | None = None,
+    extra_files: Mapping[str, str | bytes] | None = None,
     half: bool = False,
     int8: bool = False,
 ) -> Path:
@@ -410,9 +410,9 @@ def write_folder(
         if tokenizer is not None:
             tokenizer.write_files(staging, config.embedding_max_length or config.max_positions)
         modules = render_modules(config) if expressible and head == "sentence-embedding" else {}
-        for name, text in {**modules, **(extra_files or {})}.items():
+        for name, content in {**modules, **(extra_files or {})}.items():
             (staging / name).parent.mkdir(exist_ok=True)
-            (staging / name).write_text(text, encoding="utf-8")
+            (staging / name).write_bytes(content.encode() if isinstance(content, str) else content)
         card = folder / CARD
         if card.is_file() and _CARD_MARK.encode() not in card.read_bytes():
             shutil.copyfile(card, staging / CARD)  # somebody wrote this one

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from litebert.baselines.words import SEPARATOR, find_words, join_words, split_words
+from litebert.text.words import SEPARATOR, find_words, join_words, split_words
 from tests.work import assert_linear
 
 

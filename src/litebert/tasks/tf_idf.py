@@ -1,0 +1,126 @@
+"""Words that are counted beside an encoder: a linear model on tf-idf, whose logits are added to the encoder's.
+
+Counting words and reading a text make different mistakes, so that both together answer better than either, with few
+labels and with many (docs/LOG.md). `litebert.baselines.tf_idf` learns such a model; here it is kept in a file and
+answers, with NumPy alone.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from litebert.errors import FolderError
+from litebert.text.words import Text, split_pair, split_words
+
+__all__ = ["TF_IDF_FILE", "TfIdf", "list_terms"]
+
+TF_IDF_FILE = "tf-idf.safetensors"
+_PARTS = {False: 1, True: 4}  # of a pair: first, second, product, difference
+
+Floats = NDArray[np.float32]
+_Bag = tuple[NDArray[np.int64], NDArray[Any]]
+
+
+def list_terms(text: str) -> list[str]:
+    """Words, and pairs of neighbouring words.
+
+    >>> list_terms("not so bad")
+    ['not', 'so', 'bad', 'not so', 'so bad']
+    """
+    words = split_words(text)
+    return words + [f"{first} {second}" for first, second in pairwise(words)]
+
+
+@dataclass(frozen=True)
+class TfIdf:
+    """Terms with their weights, and what they say for each label of a task.
+
+    A text is the bag of its terms: 1 + log of how often each occurs, times its `idf`, brought to length 1. Of a pair
+    there are both bags, their product and their difference term by term, and their cosine.
+    """
+
+    terms: tuple[str, ...]
+    idf: Floats
+    """(terms,)"""
+    weights: Floats
+    """(terms, parts, labels); one part for texts, four for pairs"""
+    cosine: Floats
+    """(labels,): what the cosine of a pair says"""
+    bias: Floats
+    """(labels,)"""
+
+    @property
+    def is_pair(self) -> bool:
+        """Whether it reads pairs of texts."""
+        return bool(self.weights.shape[1] == _PARTS[True])
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {term: number for number, term in enumerate(self.terms)}
+
+    def score(self, texts: Sequence[Text]) -> list[Floats]:
+        """The logits of each text or pair; terms that training did not see count for nothing."""
+        return [self._score_pair(*split_pair(text)) if self.is_pair else self._score(text) for text in texts]
+
+    def _score(self, text: Text) -> Floats:
+        numbers, values = self._bag(text if isinstance(text, str) else " ".join(text))
+        return np.asarray(values @ self.weights[numbers, 0] + self.bias, np.float32)
+
+    def _score_pair(self, first: str, second: str) -> Floats:
+        bags = self._bag(first), self._bag(second)
+        numbers = np.unique(np.concatenate([bag[0] for bag in bags]))
+        one, other = np.zeros(len(numbers)), np.zeros(len(numbers))
+        for row, (found, values) in zip((one, other), bags, strict=True):
+            row[np.searchsorted(numbers, found)] = values
+        parts = np.stack([one, other, one * other, abs(one - other)], axis=1)
+        said = np.einsum("tp,tpl->l", parts, self.weights[numbers])
+        return np.asarray(said + (one @ other) * self.cosine + self.bias, np.float32)
+
+    def _bag(self, text: str) -> _Bag:
+        """The numbers of a text's terms in order, and their values."""
+        known = [number for term in list_terms(text) if (number := self._numbers.get(term)) is not None]
+        numbers, counts = np.unique(np.array(known, np.int64), return_counts=True)
+        values = (1 + np.log(counts)) * self.idf[numbers]
+        return numbers, values / max(float(np.linalg.norm(values)), 1e-12)
+
+    def to_bytes(self) -> bytes:
+        """The content of its file."""
+        tensors: dict[str, NDArray[Any]] = {
+            "idf": self.idf,
+            "weights": self.weights.astype(np.float16, order="C"),  # a view would be written in another order
+            "cosine": self.cosine,
+            "bias": self.bias,
+        }
+        content: bytes = save(tensors, metadata={"format": "1", "terms": "\n".join(self.terms)})
+        return content
+
+    @classmethod
+    def read(cls, path: Path) -> "TfIdf":
+        """Read a file; one that is damaged, or does not hold together, is refused."""
+        try:
+            with safe_open(path, framework="np") as file:
+                tensors = {name: np.asarray(file.get_tensor(name), np.float32) for name in file.keys()}  # noqa: SIM118
+                about = file.metadata() or {}
+            terms = tuple(about["terms"].split("\n"))
+            found = cls(terms, *(tensors[name] for name in ("idf", "weights", "cosine", "bias")))
+            if about["format"] != "1" or not found._holds_together():
+                raise ValueError("its parts do not belong together")
+        except (SafetensorError, OSError, KeyError, ValueError, MemoryError) as error:
+            raise FolderError(f"{path} is damaged ({error}): fine-tune or download the model again") from None
+        return found
+
+    def _holds_together(self) -> bool:
+        count, labels = len(self.terms), len(self.bias)
+        shapes = [array.shape for array in (self.idf, self.weights, self.cosine, self.bias)]
+        fits = any(shapes == [(count,), (count, parts, labels), (labels,), (labels,)] for parts in _PARTS.values())
+        arrays: list[Any] = [self.idf, self.weights, self.cosine, self.bias]
+        return fits and all(math.isfinite(float(np.abs(array).sum(dtype=np.float64))) for array in arrays)
