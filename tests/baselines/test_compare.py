@@ -9,7 +9,16 @@ from typing import Any
 import pytest
 
 from litebert.baselines import compare as module
-from litebert.baselines.compare import MAJORITY, PRETRAINED, SCRATCH, Comparison, compare, run_encoder, run_majority
+from litebert.baselines.compare import (
+    BESIDE,
+    MAJORITY,
+    PRETRAINED,
+    SCRATCH,
+    Comparison,
+    compare,
+    run_encoder,
+    run_majority,
+)
 from litebert.errors import RequestError
 from litebert.tasks.metrics import measure_majority
 from litebert.tasks.task import (
@@ -76,7 +85,7 @@ def make_comparison(kind: str, encoder: Path, out: Path, **settings: Any) -> Com
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_baseline_of_every_kind(kind: str, small_encoder: Path, tmp_path: Path) -> None:
     comparison = make_comparison(kind, small_encoder, tmp_path / "out")
-    rungs = [name for name in comparison.rungs if name not in (SCRATCH, PRETRAINED)]
+    rungs = [name for name in comparison.rungs if name not in (SCRATCH, PRETRAINED, BESIDE)]
     if "word2vec" in rungs:
         need("gensim")
     result = compare(comparison, rungs)
@@ -114,6 +123,18 @@ def test_settings_are_said(small_encoder: Path, tmp_path: Path) -> None:
     }
 
 
+def test_words_stand_beside_the_runs_that_are_there(small_encoder: Path, tmp_path: Path) -> None:
+    comparison = make_comparison("classification", small_encoder, tmp_path, num_seeds=2)
+    began = []
+    rows = compare(comparison, [PRETRAINED, BESIDE], on_step=lambda event: began.append(event.step))["rows"]
+    assert [row["name"] for row in rows] == [PRETRAINED, BESIDE]
+    assert max(began) == 2
+    assert began.count(2) <= 2 * 2, "two runs of two steps, none of which is run again"
+    alone, beside = rows
+    assert beside["score"] > alone["score"], "the words tell all, the encoder has learnt nothing in two steps"
+    assert beside["size_bytes"] > alone["size_bytes"]
+
+
 @pytest.mark.parametrize(("accuracy", "only_majority"), [(0.5, True), (0.9, False)])
 def test_who_only_found_the_majority(
     accuracy: float, only_majority: bool, small_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -127,11 +148,12 @@ def test_who_only_found_the_majority(
         learnt.append((config.train.seed, config.begin_from, len(data.splits["train"]) + len(data.splits["dev"])))
         return SimpleNamespace(status="finished", seconds=1.5)
 
-    def evaluate(folder: Path, examples: list[Example]) -> tuple[dict[str, float], float]:
+    def evaluate(folder: Path, examples: list[Example], words: Any) -> tuple[dict[str, float], float]:
+        assert words is None
         return {"accuracy": accuracy + 0.01 * (int(folder.name[-1]) - 1)}, 10.0
 
     monkeypatch.setattr(module, "_evaluate", evaluate)
-    row = run_encoder(comparison, scratch=True, train=train)
+    row = run_encoder(comparison, SCRATCH, train=train)
     assert row["only_majority"] is only_majority
     spread = (row["score_low"], row["score"], row["score_high"])
     assert spread == pytest.approx((accuracy - 0.01, accuracy, accuracy + 0.01))

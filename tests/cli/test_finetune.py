@@ -136,7 +136,14 @@ def test_the_ladder(home: Path, small_encoder: Path, tmp_path: Path) -> None:
     said: dict[str, Any] = json.loads(done.stdout)
     scores = {row["name"]: row["score"] for row in said["rows"]}
     simple = ["majority", "bag-of-words", "tf-idf", "word2vec", "n-gram"]
-    names = [*simple, "vectors", "vectors+tf-idf", "encoder from scratch", "pretrained encoder"]
+    names = [
+        *simple,
+        "vectors",
+        "vectors+tf-idf",
+        "encoder from scratch",
+        "pretrained encoder",
+        "pretrained encoder+tf-idf",
+    ]
     assert list(scores) == names
     assert (said["split"], said["metric"]) == ("test", "accuracy")
     assert said == json.loads((tmp_path / "ladder" / "compare.json").read_text(encoding="utf-8"))

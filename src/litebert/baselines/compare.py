@@ -9,7 +9,7 @@ import statistics
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,21 +18,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from litebert.baselines.ladder import EXPLANATIONS, LADDER, make_rung
+from litebert.baselines.tf_idf import learn_tf_idf
 from litebert.baselines.vectors import EncoderVectors, make_frozen
 from litebert.errors import RequestError
 from litebert.folders import write_json
 from litebert.inference.load import TruncationWarning, load
-from litebert.tasks.config import FinetuneConfig, choose_length, configure, measure_volume
+from litebert.tasks.config import TF_IDF_WEIGHT, FinetuneConfig, choose_length, configure, measure_volume
 from litebert.tasks.finetune import finetune, open_encoder
 from litebert.tasks.kinds import kind_of
 from litebert.tasks.metrics import compute_metrics, has_learnt, measure_majority, summarize_seeds
 from litebert.tasks.readers.sources import hold_out, is_official
 from litebert.tasks.task import Dataset, Example, Predictions, Task
+from litebert.tasks.tf_idf import TfIdf
 from litebert.text.tokenizer import Tokenizer
 from litebert.training.job import OnStep, RunResult
 from litebert.training.run_folder import RunFolder
 
 __all__ = [
+    "BESIDE",
     "FROZEN",
     "MAJORITY",
     "MIXED",
@@ -46,7 +49,7 @@ __all__ = [
 ]
 
 MAJORITY, SCRATCH, PRETRAINED = "majority", "encoder from scratch", "pretrained encoder"
-FROZEN, MIXED = "vectors", "vectors+tf-idf"
+FROZEN, MIXED, BESIDE = "vectors", "vectors+tf-idf", "pretrained encoder+tf-idf"
 _EXPLANATIONS = {
     **EXPLANATIONS,
     MAJORITY: "the answer that is most often right, whatever is asked",
@@ -54,6 +57,7 @@ _EXPLANATIONS = {
     MIXED: "a linear model on these vectors and on tf-idf",
     SCRATCH: "the same encoder and recipe, begun with random weights",
     PRETRAINED: "fine-tuned from the model that was named",
+    BESIDE: "the same, and what tf-idf says added to what it says",
 }
 ResultRow = dict[str, Any]
 """A rung in the table: `name`, `explanation`, `score` (the value of the metric that decides) and all `metrics`; what it
@@ -113,7 +117,8 @@ class Comparison:
         """The names of all rungs, from the simplest upwards."""
         answer_type = kind_of(self.task).answer_type
         frozen = (FROZEN, MIXED) if answer_type in ("label", "labels", "number") else ()
-        return [MAJORITY, *LADDER[answer_type], *frozen, SCRATCH, PRETRAINED]
+        beside = (BESIDE,) if answer_type in ("label", "labels") else ()
+        return [MAJORITY, *LADDER[answer_type], *frozen, SCRATCH, PRETRAINED, *beside]
 
     @cached_property
     def vectors(self) -> EncoderVectors:
@@ -175,8 +180,8 @@ def compare(
         on_message(f"{name} …")
         if name == MAJORITY:
             row = run_majority(comparison)
-        elif name in (SCRATCH, PRETRAINED):
-            row = run_encoder(comparison, name == SCRATCH, on_step, train)
+        elif name in (SCRATCH, PRETRAINED, BESIDE):
+            row = run_encoder(comparison, name, on_step, train)
         else:
             try:
                 row = run_rung(comparison, name)
@@ -223,33 +228,41 @@ def run_rung(comparison: Comparison, name: str, seed: int = 0) -> ResultRow:
 
 def run_encoder(
     comparison: Comparison,
-    scratch: bool,
+    name: str,
     on_step: OnStep | None = None,
     train: Callable[..., RunResult] = finetune,
 ) -> ResultRow:
     """Fine-tune and measure with each seed; the row has the median, and the spread beside it.
 
+    With words beside it, it is the pretrained one's runs that answer, and nothing is trained twice.
+
     Where the metrics are computed on development examples, the encoder chooses its checkpoint (and threshold) on a
     tenth of its training examples instead, which it does not learn from. The other rungs choose nothing, and learn
     from all.
     """
-    task, name, data = comparison.task, SCRATCH if scratch else PRETRAINED, comparison.data
+    task, data = comparison.task, comparison.data
     if comparison.split == "dev":
         learnt, dev = hold_out(task, comparison.train)
         data = Dataset(task, {"train": learnt, "dev": dev}, data.num_skipped)
     metrics: dict[int, dict[str, float]] = {}
     seconds, rates, size = [], [], 0
+    words, words_seconds = None, 0.0
+    if name == BESIDE:
+        begun = time.perf_counter()
+        words = learn_tf_idf(task, data.splits["train"], TF_IDF_WEIGHT)
+        words_seconds = time.perf_counter() - begun
     for seed in range(comparison.num_seeds):
-        folder = comparison.out / name.replace(" ", "-") / f"seed-{seed}"
-        config = _with_seed(comparison.config, seed, None if scratch else comparison.config.begin_from)
+        folder = comparison.out / (SCRATCH if name == SCRATCH else PRETRAINED).replace(" ", "-") / f"seed-{seed}"
+        config = _with_seed(comparison.config, seed, None if name == SCRATCH else comparison.config.begin_from)
         resume = RunFolder(folder).exists
         outcome = train(data, folder, config, comparison.tokenizer, resume=resume, on_step=on_step)
         if outcome.status == "interrupted":
             raise KeyboardInterrupt
-        metrics[seed], rate = _evaluate(folder, comparison.examples)
+        metrics[seed], rate = _evaluate(folder, comparison.examples, words)
         rates.append(rate)
-        seconds.append(outcome.seconds)
+        seconds.append(outcome.seconds + words_seconds)
         size = (RunFolder(folder).model / "model.safetensors").stat().st_size
+        size += 0 if words is None else len(words.to_bytes())
     values = {seed: found[task.metric] for seed, found in metrics.items()}
     summary = summarize_seeds(values, None)
     middle = min(values, key=lambda seed: abs(values[seed] - summary["median"]))
@@ -264,9 +277,13 @@ def run_encoder(
     }
 
 
-def _evaluate(folder: Path, examples: Sequence[Example]) -> tuple[dict[str, float], float]:
-    """The metrics of a fine-tuned model, and how many examples it answers in a second."""
+def _evaluate(folder: Path, examples: Sequence[Example], words: TfIdf | None) -> tuple[dict[str, float], float]:
+    """The metrics of a fine-tuned model with words beside it or without, and how many examples a second it answers."""
     pipeline = load(folder)
+    if words is not None:
+        (member,) = pipeline.members
+        saved = member.task.model_copy(update={"tf_idf": words})
+        pipeline = replace(pipeline, members=(replace(member, saved=saved),))
     begun = time.perf_counter()
     metrics = pipeline.evaluate(examples).metrics
     return metrics, len(examples) / max(time.perf_counter() - begun, 1e-9)

@@ -29,7 +29,9 @@ _QUESTIONS = (
     "make my program wait until another thread is done",
     "which numbers are the same in both lists?",
 )
-_RUNGS = "majority,bag-of-words,tf-idf,word2vec,n-gram,vectors,vectors+tf-idf,pretrained encoder"
+_RUNGS = (
+    "majority,bag-of-words,tf-idf,word2vec,n-gram,vectors,vectors+tf-idf,pretrained encoder,pretrained encoder+tf-idf"
+)
 _LABELS = "400"  # few, where an encoder helps most: with all 3,504, tf-idf is as good (docs/LOG.md)
 _PASSAGES = 15_000  # to search, a minute's work; Python's documentation has fewer
 _CONTENTS = ("search.html", "libraries", "compared", "tokenizer", "corpus", "run")

@@ -20,6 +20,7 @@ from litebert.training.config import RunConfig, TrainConfig
 from litebert.training.optim import OptimConfig
 
 __all__ = [
+    "TF_IDF_WEIGHT",
     "FinetuneConfig",
     "Volume",
     "choose_length",
@@ -32,7 +33,8 @@ _WORTH_COMPILING = 2e14  # operations of a run in which kernels that are a tenth
 _SAMPLE = 256  # examples that say how long rows are
 _USUAL_SIZE = 768
 _LEAST_STEPS = 150  # of a run whose length nobody named
-_TF_IDF_WEIGHT = 0.75  # of counted words beside an encoder (docs/LOG.md)
+TF_IDF_WEIGHT = 0.75
+"""How much counted words weigh beside an encoder (docs/LOG.md)."""
 
 
 class FinetuneConfig(RunConfig):
@@ -158,7 +160,7 @@ def configure(
         learns_answerability=answerability,
         class_weights=None if class_weights is None else tuple(class_weights),
         teacher=teacher,
-        tf_idf=_TF_IDF_WEIGHT if tf_idf else 0.0,
+        tf_idf=TF_IDF_WEIGHT if tf_idf else 0.0,
         train=TrainConfig(
             steps=None if seconds is not None else steps,
             seconds=seconds,
