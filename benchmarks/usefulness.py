@@ -1,7 +1,8 @@
 """What an encoder is worth to somebody with labels of their own and a laptop.
 
 For 200, 1,000 and all labels of a task: a linear model on the encoder's frozen vectors, one on these and tf-idf, and
-the encoder fine-tuned by `litebert.finetune` with its defaults for a user's own table. Beside them what needs no
+the encoder fine-tuned by `litebert.finetune` with its defaults for a user's own table, and with words beside it
+(`--tf-idf`). Beside them what needs no
 encoder (the majority, bags of words, tf-idf) and the static vectors that model2vec distils from a teacher. All learn
 from the same examples and are scored on the same others. Where pairs are rated, the plain cosine is measured too,
 which needs no labels.
@@ -58,7 +59,7 @@ from litebert.training.run_folder import RunFolder
 TASKS = ("sst-2", "mrpc", "sts-b", "qqp", "imdb", "nsmc", "chnsenticorp")
 GLUE_TASKS = TASKS[:4]
 MAJORITY, WORDS, TFIDF = SIMPLE = ("majority", "bag-of-words", "tf-idf")
-STATIC, FROZEN, MIXED, TUNED = "model2vec", "frozen", "frozen+tf-idf", "fine-tuned"
+STATIC, FROZEN, MIXED, TUNED, BESIDE = "model2vec", "frozen", "frozen+tf-idf", "fine-tuned", "fine-tuned+tf-idf"
 NONE, ALL = "none", "all"
 EPOCHS = {200: 20.0, 1000: 8.0}  # up to so many labels; with more of them, 3
 STATIC_SIZE = 256
@@ -168,7 +169,7 @@ def list_contestants(models: Sequence[str], teacher: str | None) -> list[Contest
     for model in models:
         name, _, source = model.rpartition("=")
         name, folder = name or Path(source).name, resolve(source)
-        for method in (FROZEN, MIXED, TUNED):
+        for method in (FROZEN, MIXED, TUNED, BESIDE):
             found.append(Contestant(f"{name}, {method}", method, str(folder), hash_folder(folder)))
     return found
 
@@ -329,11 +330,13 @@ def plan_cells(data: Dataset, contestants: Sequence[Contestant], options: argpar
     }
     cells: list[Cell] = []
     for one in contestants:
-        has_plain = not task.labels and task.is_pair and one.method not in (MIXED, TUNED, MAJORITY)
+        if one.method == BESIDE and not task.labels:  # words are counted for classes
+            continue
+        has_plain = not task.labels and task.is_pair and one.method not in (MIXED, TUNED, BESIDE, MAJORITY)
         plain = [Cell(task, NONE, 0, one, whole, scored)] if has_plain else []
         cells += plain
         for labels, drawn in samples.items():
-            is_once = one.method != TUNED and len({sample.hash for sample in drawn}) == 1
+            is_once = one.method not in (TUNED, BESIDE) and len({sample.hash for sample in drawn}) == 1
             seeds = range(1 if is_once else options.seeds)
             cells += [Cell(task, labels, seed, one, drawn[seed], scored) for seed in seeds]
         if one.method == FROZEN and one.name != STATIC:  # last, because other depths have other vectors
@@ -473,6 +476,7 @@ def run_tuned(cell: Cell, out: Path) -> Outcome:
         out=folder,
         epochs=cell.epochs,
         seed=cell.seed,
+        tf_idf=contestant.method == BESIDE,
         resume=RunFolder(folder).exists,
         report=False,
         on_step=tell_progress(cell),
@@ -563,7 +567,9 @@ def estimate(cells: Iterable[Cell], done: Sequence[dict[str, Any]]) -> float:
         for name in (result["contestant"], result["method"]):
             paces[name][0] += result["spent"]
             paces[name][1] += result["work"]
-    guess = {FROZEN: 1e-4, MIXED: 1e-4, TUNED: 1e-4}  # seconds a character, of a small encoder on a slow core
+    guess = dict.fromkeys(
+        (FROZEN, MIXED, TUNED, BESIDE), 1e-4
+    )  # seconds a character, of a small encoder on a slow core
 
     def pace(one: Contestant) -> float:
         known = next((paces[name] for name in (one.name, one.method) if name in paces), None)
@@ -615,8 +621,8 @@ scored on the same examples. "Frozen" is a logistic (or ridge) regression on the
 [|u-v|, u·v, cosine]; its strength is chosen by cross-validation on the labels. "Frozen+tf-idf" is the rung of
 `litebert compare` that has both: a fixed strength, and a weight of the vectors by cross-validation. "Fine-tuned" is
 `litebert.finetune` with its defaults for a user's own table, 20 epochs of up to 200 labels, 8 of up to 1,000, 3 of
-more; a tenth of the labels is set aside to choose the checkpoint by. A row without labels is the plain cosine of two
-vectors."""
+more; a tenth of the labels is set aside to choose the checkpoint by. "Fine-tuned+tf-idf" is the same with `--tf-idf`.
+A row without labels is the plain cosine of two vectors."""
 TIMES = """\
 Seconds of learning and answering, all examples of the row together, the mean over seeds. Vectors that several cells
 share are counted for each of them; the distillation of model2vec is not counted. Other work may have run beside it."""
@@ -729,7 +735,7 @@ def order_names(results: Sequence[dict[str, Any]]) -> list[str]:
     first = [*SIMPLE, STATIC]
     rank = {name: number for number, name in enumerate(first)}
     there = {one["contestant"] for one in results}
-    methods = (FROZEN, MIXED, TUNED)
+    methods = (FROZEN, MIXED, TUNED, BESIDE)
 
     def order(name: str) -> tuple[int, str, int]:
         encoder, _, method = name.rpartition(", ")

@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from litebert.config import Head, ModelConfig
 from litebert.corpus.stream import StreamConfig
-from litebert.model.sharing import block_counts, max_depth
+from litebert.model.sharing import block_counts, layer_plan, max_depth
 from litebert.training.config import RunConfig, Stage, TrainConfig
 from litebert.training.optim import OptimConfig
 
@@ -16,12 +16,14 @@ AS_STUDENT = {"embedding_normalize": True, "embedding_dimensions": (), "labels":
 """What the shape of a student has, whatever it was before."""
 Weight = Annotated[float, Field(ge=0, le=1000, allow_inf_nan=False)]
 
-STUDENT_EMBEDDING, STUDENT_BLOCKS, STUDENT_UNITS = 96, 3, 0.3
+STUDENT_EMBEDDING, STUDENT_BLOCKS = 96, 3
+_FEW_LAYERS = range(4, 7)  # of a teacher whose student has as many but one
+_OWN_UNITS, _SHARED_UNITS = 0.15, 0.3  # of a teacher's, in blocks that one layer has, and that several share
 LENGTH, LONG_LENGTH = 64, 256
 _TOKENS = 1024  # of a step
 _SHORT_UNTIL = 0.85  # of the run: then texts grow to several sentences
 _FEW_PASSES_UNTIL = 0.25  # of the run: then all depths are drawn
-_UNITS_STEP = 64  # matrices of such sizes are fast
+_UNITS_STEP = 32  # matrices of such sizes are fast
 
 
 class LossWeights(BaseModel):
@@ -88,23 +90,25 @@ class DistillConfig(RunConfig):
 
 
 def shape_student(
-    teacher: ModelConfig,
-    embedding_size: int = STUDENT_EMBEDDING,
-    num_blocks: int = STUDENT_BLOCKS,
-    units: float = STUDENT_UNITS,
+    teacher: ModelConfig, embedding_size: int = STUDENT_EMBEDDING, num_blocks: int = STUDENT_BLOCKS
 ) -> ModelConfig:
-    """The teacher as an ALBERT: a smaller word table, and a few narrow blocks, each for some of the layers.
+    """The teacher as an ALBERT: a smaller word table, and narrow blocks with few feed-forward units.
 
-    Three blocks with few feed-forward units learn more than one that has all, at the same size (docs/LOG.md).
+    Of few layers, all but one have a block of their own: where layers share blocks, nothing is left of how a teacher
+    reads two texts in a row. Of many, each of three blocks stands for some (docs/LOG.md).
 
     >>> student = shape_student(ModelConfig(family="bert", sharing="none", embedding_size=768, activation="gelu"))
     >>> student.family, student.embedding_size, student.num_groups, student.intermediate_size
     ('albert', 96, 3, 896)
     """
     depth = teacher.num_layers * teacher.num_inner_layers
-    most = min(num_blocks, *block_counts(teacher))  # no more than the teacher has
-    num_blocks = next(count for count in range(most, 0, -1) if depth % count == 0)
-    whole, kept = teacher.intermediate_size, int(units * teacher.intermediate_size)
+    whole, own = teacher.intermediate_size, depth in _FEW_LAYERS and min(block_counts(teacher)) == depth
+    if own:
+        depth = num_blocks = depth - 1
+    else:
+        most = min(num_blocks, *block_counts(teacher))  # no more than the teacher has
+        num_blocks = next(count for count in range(most, 0, -1) if depth % count == 0)
+    kept = int((_OWN_UNITS if own else _SHARED_UNITS) * whole)
     return teacher.updated(
         family="albert",
         embedding_size=min(embedding_size, teacher.embedding_size),
@@ -139,6 +143,8 @@ def distill_run(
     rows = batch_size or max(1, _TOKENS // length)
     depths = tuple(sorted(set(depths))) or default_depths(student)
     few = max(student.num_groups, 2 // student.num_inner_layers)  # passes that use every block, and two layers at least
+    plan = layer_plan(student)
+    lr = 1e-3 if len(set(plan)) < len(plan) else 6e-4  # a block that runs several times has gradients of all
     shallow = max([depth for depth in depths if depth <= few], default=depths[0])
     return DistillConfig(
         teacher=teacher,
@@ -155,7 +161,7 @@ def distill_run(
                 Stage(until=_SHORT_UNTIL),
                 Stage(length=longer, batch_size=max(1, rows * length // longer)),
             ),
-            optim=OptimConfig(optimizer="adamw", lr=1e-3, beta2=0.98, warmup=0.05),
+            optim=OptimConfig(optimizer="adamw", lr=lr, beta2=0.98, warmup=0.05),
             evaluations=20 if seconds is None else min(20, max(4, round(seconds / 60))),
         ),
     )
