@@ -80,7 +80,8 @@ def main() -> None:
     runs = [*args.before, *args.students]
     model, learnt = encoder.model, "\n".join(_read_training(run, number) for number, run in enumerate(runs))
     shape = model.config if args.layers is None else model.config.updated(num_layers=args.layers)
-    rows = measure(encoder, teacher, rated, run["config"]["depths"], shape.num_layers)
+    depths = {depth for one in runs for depth in RunFolder(one).read_about()["config"]["depths"]}
+    rows = measure(encoder, teacher, rated, sorted(depths), shape.num_layers)
     table = tabulate(rows, shape.num_layers)
     about = f"{ABOUT}\n{table}\n{learnt}"
     write_folder(args.out, shape, model.head, to_arrays(model.state_dict()), encoder.tokenizer, about=about, half=True)
@@ -121,7 +122,7 @@ def measure(
     config = encoder.model.config
     full = forward_flops(teacher.model.config, LENGTH)
     rows: list[dict[str, Any]] = [{"name": "the teacher", "sts": measure_sts(teacher, rated), "cost": 1.0}]
-    for depth in sorted(depths):
+    for depth in depths:
         cost = forward_flops(config, LENGTH, depth=depth) / full
         rows.append({"depth": depth, "sts": measure_sts(encoder, rated, depth=depth), "cost": cost})
     for size in DIMENSIONS:

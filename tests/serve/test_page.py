@@ -163,7 +163,7 @@ def test_what_models_were_trained_for(browser: Any, address: str, model_folders:
 def test_the_model_is_drawn_and_a_link_shows_it_again(driven: Driven) -> None:
     page = driven.open("model?model=litebert-en")
     assert page.locator(".layer").count() == 2 + 6
-    assert "5,978,112" in page.inner_text("main")
+    assert "5,982,304" in page.inner_text("main")
     page.fill("form input", "a cat sleeps")
     page.click("button.main")
     page.wait_for_selector("#attention th:has-text('cat')")

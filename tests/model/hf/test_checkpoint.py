@@ -31,7 +31,11 @@ OWN_FORM = {
 
 
 @pytest.mark.parametrize("head", HEADS)
-@pytest.mark.parametrize("config", [small_config(), *OWN_FORM.values()], ids=["albert", *OWN_FORM])
+@pytest.mark.parametrize(
+    "config",
+    [small_config(), small_config(sharing="groups", num_groups=4), *OWN_FORM.values()],
+    ids=["albert", "a group for each layer", *OWN_FORM],
+)
 def test_saved_is_opened(config: ModelConfig, head: Head, tmp_path: Path) -> None:
     model = Model(config, head)
     randomize(model)

@@ -157,7 +157,7 @@ def parse_config(raw: dict[str, Any], file: Path) -> ModelConfig:
         values["classifier_dropout"] = raw.get("classifier_dropout")
         if values["classifier_dropout"] is None:
             values["classifier_dropout"] = values["hidden_dropout"]
-    values["sharing"] = _sharing(values, family)
+    values["sharing"] = _sharing(values, family, raw)
     if values["sharing"] != "groups":
         values.pop("num_groups", None)
         values.pop("num_inner_layers", None)
@@ -185,9 +185,12 @@ def _family(raw: dict[str, Any], file: Path) -> Family:
     raise FolderError(f"{file} describes a model of type {kind!r}; litebert opens albert and bert")
 
 
-def _sharing(values: dict[str, Any], family: Family) -> str:
+def _sharing(values: dict[str, Any], family: Family, raw: dict[str, Any]) -> str:
     if family == "bert":
         return "none"
+    own = raw.get("litebert")
+    if isinstance(own, dict) and own.get("sharing") == "groups":
+        return "groups"
     groups, inner = values.get("num_groups", 1), values.get("num_inner_layers", 1)
     if (groups, inner) == (1, 1):
         return "all"
@@ -270,8 +273,10 @@ def render_config(config: ModelConfig, head: Head, expand_sharing: bool = False,
     if config.labels and head in ("sequence-classification", "token-classification"):
         rendered["id2label"] = {str(i): label for i, label in enumerate(config.labels)}
         rendered["label2id"] = {label: i for i, label in enumerate(config.labels)}
-    if HEADS[head].class_suffix is None:
-        rendered["litebert"] = {"format": 1, "head": head}
+    own: dict[str, Any] = {} if HEADS[head].class_suffix is not None else {"head": head}
+    if config.sharing == "groups" and config.num_groups == config.num_layers and not expand_sharing:
+        own["sharing"] = "groups"  # as good as none for transformers; here, fewer layers are spread over them
+    rendered |= {"litebert": {"format": 1, **own}} if own else {}
     return rendered | {"dtype": "float32", "tie_word_embeddings": True}
 
 
