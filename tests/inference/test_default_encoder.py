@@ -54,7 +54,7 @@ def test_vectors_have_the_asked_size_and_length(encoder: litebert.Pipeline) -> N
     for wrong in (0, 385):
         with pytest.raises(RequestError, match="has 384 numbers"):
             encoder.embed("a text", dimensions=wrong)
-    with pytest.raises(RequestError, match="depth must be between 1 and 6, which are all passes"):
+    with pytest.raises(RequestError, match="depth must be between 1 and 5, which are all passes"):
         encoder.embed("a text", depth=99)
 
 
