@@ -35,7 +35,7 @@ def keep(model: TfIdf, folder: Path) -> TfIdf:
     return TfIdf.read(folder / TF_IDF_FILE)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     st.lists(st.tuples(WORDS, WORDS, st.sampled_from(LABELS)), min_size=1, max_size=20),
     st.booleans(),

@@ -1,7 +1,7 @@
 """Words that are counted beside an encoder: a linear model on tf-idf, whose logits are added to the encoder's.
 
-Counting words and reading a text make different mistakes, so that both together answer better than either, with few
-labels and with many (docs/LOG.md). `litebert.baselines.tf_idf` learns such a model; here it is kept in a file and
+Counting words and reading a text make different mistakes, so that both together mostly answer better than either
+(docs/LOG.md). `litebert.baselines.tf_idf` learns such a model; here it is kept in a file and
 answers, with NumPy alone.
 """
 
