@@ -10,7 +10,7 @@ from torch import Tensor
 
 from litebert.config import ModelConfig
 from litebert.model.model import Model
-from litebert.pretraining.headstart import give_head_start, write_segment_heads
+from litebert.pretraining.headstart import give_head_start, stack_layers, write_segment_heads
 from tests.conftest import need
 
 OFFSETS = {0: -1, 1: 1, 3: -2, 4: 2}
@@ -196,3 +196,14 @@ def test_waves_that_do_not_fit_through_are_left_out() -> None:
     give_head_start(model, some_frequencies(model))
     assert torch.equal(model.encoder.attention[0].qkv.weight, twin.encoder.attention[0].qkv.weight)
     assert torch.isfinite(model.encoder.embeddings.positions.weight).all()
+
+
+def test_stacked_layers_begin_as_trained_ones_that_run_more_often() -> None:
+    shared, own = fresh(sharing="groups", num_groups=2), fresh(sharing="none")
+    own.load_state_dict({**own.state_dict(), **shared.state_dict()})  # two trained layers, and two that are not
+    ids = torch.randint(5, 500, (2, 16), generator=torch.Generator().manual_seed(2))
+    with torch.no_grad():
+        expected = shared(ids).prediction_logits
+        assert not torch.allclose(own(ids).prediction_logits, expected, atol=1e-2)
+        stack_layers(own, trained=2, depth=4)
+        torch.testing.assert_close(own(ids).prediction_logits, expected)

@@ -147,9 +147,15 @@ def test_a_head_that_compares_segments_is_written_when_its_stage_begins(small_co
     assert write.call_count == 1  # without a head start there is no head to spare
 
 
+GROWN = (Stage(until=0.5, depth=1), Stage(matching_head=True))
+
+
 @pytest.mark.parametrize("stopped_at", [12, 17])
-def test_it_is_written_once_however_often_a_run_goes_on(small_corpus: Corpus, tmp_path: Path, stopped_at: int) -> None:
-    config = tiny_run(FOUR_HEADS, head_start=True, stages=COMPARING)
+@pytest.mark.parametrize(("stages", "sharing"), [(COMPARING, "all"), (GROWN, "none")])
+def test_it_is_written_once_however_often_a_run_goes_on(
+    small_corpus: Corpus, tmp_path: Path, stopped_at: int, stages: tuple[Stage, ...], sharing: str
+) -> None:
+    config = tiny_run({**FOUR_HEADS, "sharing": sharing}, head_start=True, stages=stages)
     pretrain_here(small_corpus, tmp_path / "whole", config)
 
     def stop(event: ProgressEvent) -> None:
@@ -160,6 +166,19 @@ def test_it_is_written_once_however_often_a_run_goes_on(small_corpus: Corpus, tm
         pretrain_here(small_corpus, tmp_path / "stopped", config, on_step=stop)
     pretrain_here(small_corpus, tmp_path / "stopped", config, resume=True)
     assert_same_end(tmp_path / "stopped", tmp_path / "whole")
+
+
+GROWING = (Stage(until=0.3, depth=1), Stage(until=0.32, depth=2), Stage())
+
+
+def test_layers_of_their_own_are_stacked_also_where_no_step_falls_into_a_stage(
+    small_corpus: Corpus, tmp_path: Path
+) -> None:
+    with mock.patch("litebert.pretraining.job.stack_layers") as stack:
+        pretrain_here(small_corpus, tmp_path / "own", tiny_run({"sharing": "none"}, stages=GROWING))
+        assert [call.args[1:] for call in stack.call_args_list] == [(1, 2), (2, 4)]
+        pretrain_here(small_corpus, tmp_path / "shared", tiny_run(stages=GROWING))
+    assert stack.call_count == 2  # what is shared runs more often as it is
 
 
 def test_frequencies_are_those_of_the_text(small_corpus: Corpus) -> None:

@@ -21,6 +21,14 @@ def test_a_short_run_spends_as_long_at_every_depth() -> None:
     assert found == pytest.approx({1: 150.0, 2: 150.0, 3: 150.0, 6: 150.0})
 
 
+def test_layers_of_their_own_grow_like_shared_ones() -> None:
+    shared = preset_config("albert-mini")
+    own = shared.updated(sharing="none")
+    assert budget_run(own, 600.0).train.stages == budget_run(shared, 600.0).train.stages
+    attention = shared.updated(sharing="attention")  # neither: its new layers would have half of their weights
+    assert budget_run(attention, 600.0).train.stages[0].depth is None
+
+
 def test_a_long_run_spends_most_of_its_time_at_full_depth() -> None:
     found = spent(budget_run(preset_config("albert-mini"), 10_800.0).train.stages, 10_800.0)
     assert found == pytest.approx({1: 600.0, 2: 1200.0, 3: 1800.0, 6: 7200.0})

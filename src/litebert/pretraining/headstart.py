@@ -22,7 +22,7 @@ from litebert.model.layers import Embeddings, SelfAttention
 from litebert.model.model import Model
 from litebert.training.distributed import copy_into, gather
 
-__all__ = ["give_head_start", "write_matching_head", "write_segment_heads"]
+__all__ = ["give_head_start", "stack_layers", "write_matching_head", "write_segment_heads"]
 
 _OFFSETS = {0: -1, 1: 1, 3: -2, 4: 2}
 """Towards which neighbour these heads lean; heads that are named nowhere stay random."""
@@ -127,6 +127,19 @@ def write_matching_head(model: Model) -> None:
         weight[rows], bias[rows] = directions @ back, -directions @ centre
     copy_into(block.qkv.weight, weight)
     copy_into(block.qkv.bias, bias)
+
+
+def stack_layers(model: Model, trained: int, depth: int) -> None:
+    """Let an encoder whose layers share nothing go on with more of them: each trained layer several times in a row.
+
+    So it begins with what the same weights make of a text when they run more often, as shared ones would.
+    """
+    encoder = model.encoder
+    for blocks in (encoder.attention, encoder.feed_forward):
+        for layer in reversed(range(depth)):  # from the last one: what is copied has not been overwritten yet
+            source, target = blocks[layer * trained // depth], blocks[layer]
+            for weight, copied in zip(target.parameters(), source.parameters(), strict=True):
+                copy_into(weight, gather(copied))
 
 
 @torch.no_grad()

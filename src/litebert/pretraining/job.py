@@ -21,7 +21,7 @@ from litebert.pretraining.config import PretrainConfig
 from litebert.pretraining.counts import count_vectors
 from litebert.pretraining.evaluation import complete_samples, evaluate_held_out, held_out_batches
 from litebert.pretraining.guessers import Guessers
-from litebert.pretraining.headstart import give_head_start, write_matching_head, write_segment_heads
+from litebert.pretraining.headstart import give_head_start, stack_layers, write_matching_head, write_segment_heads
 from litebert.training.config import TrainConfig, num_micro_batches
 from litebert.training.distributed import World
 from litebert.training.job import OnMessage, OnStep, RunResult
@@ -135,10 +135,14 @@ class Pretraining:
         return read_steps(self.corpus, stream, self.config.train, stage, cursor, self.world)
 
     def enter(self, stage: int) -> None:
-        """Write the head by which two segments are compared, where a stage says so: masked words alone forget it.
+        """Give new layers the weights of trained ones, where they share none and a stage runs more of them.
 
-        Only what began with a head start has a head to spare for it.
+        And write the head by which two segments are compared, where a stage says so: masked words alone forget it. Only
+        what began with a head start has a head to spare for it.
         """
+        before, depth = self._depth(stage - 1), self._depth(stage)
+        if self.config.model.sharing == "none" and before < depth:
+            stack_layers(self.model, before, depth)
         if self.config.head_start and self.config.train.stages[stage].matching_head:
             write_matching_head(self.model)
             self.world.agree(self.model.encoder.attention[0].parameters())  # two machines may differ in a last digit

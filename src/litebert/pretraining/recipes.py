@@ -95,7 +95,7 @@ def _choose_held_out_rows(model: ModelConfig, length: int, seconds: float | None
 
 
 def _growing_stages(model: ModelConfig, pairs: Pairs, seconds: float | None) -> tuple[Stage, ...]:
-    """Few passes first, where layers are shared: more steps in the same time, and the plateau is left sooner.
+    """Few passes first, where layers are shared or can be copied: more steps in a time, the plateau left sooner.
 
     All depths get the same time, but a pass that has learnt what it can for ten minutes goes on to the next.
 
@@ -103,7 +103,7 @@ def _growing_stages(model: ModelConfig, pairs: Pairs, seconds: float | None) -> 
     would be forgotten.
     """
     stages: tuple[Stage, ...] = (Stage(),)
-    if model.sharing == "all":
+    if model.sharing in ("all", "none"):
         depths = sorted({max(1, round(depth * model.num_layers / 6)) for depth in _DEPTHS})
         longest = [depth * _PASS_SECONDS / seconds if seconds else 1.0 for depth in depths]
         shares = [min(1 / len(depths), share) for share in longest[:-1]]

@@ -218,8 +218,9 @@ class Trainer:
         after = self.config.stages[stage]
         if any(passed.length != after.length for passed in self.config.stages[self.state.stage : stage]):
             self.state.cursor = None
+        for entered in range(self.state.stage + 1, stage + 1):  # a short one may have passed between two steps
+            self.job.enter(entered)
         self.state.stage = stage
-        self.job.enter(stage)
         self.health.forget()
         changes = after.model_dump(exclude={"until"}, exclude_none=True)
         shown = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in changes.items())
