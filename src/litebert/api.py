@@ -629,7 +629,7 @@ def finetune(
     if chosen.tf_idf:
         from litebert.baselines.tf_idf import learn_tf_idf  # scikit-learn takes a second
 
-        words = learn_tf_idf(dataset.task, train, chosen.tf_idf, seed, balanced)
+        words = learn_tf_idf(dataset.task, train, seed, balanced)
     folder = Path(out or f"{dataset.task.name}-run")
     write = report_writer(folder, dataset) if report else (lambda evaluations: None)
     result = run_finetuning(

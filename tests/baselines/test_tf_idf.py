@@ -1,5 +1,6 @@
 """Words that are counted beside an encoder: kept in a file, they say what scikit-learn's model of them said."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 import litebert
 from litebert.baselines.bag_of_words import BagOfWords
@@ -17,7 +19,7 @@ from litebert.errors import FolderError, RequestError
 from litebert.tasks.kinds import kind_of
 from litebert.tasks.saved import TASK_FILE, read_saved_task
 from litebert.tasks.task import TextExample
-from litebert.tasks.tf_idf import TF_IDF_FILE, TfIdf
+from litebert.tasks.tf_idf import TF_IDF_FILE, TF_IDF_WEIGHT, TfIdf, choose_weight
 from litebert.text.tokenizer import Tokenizer
 from litebert.text.words import Text
 from tests.tasks.small import TASKS, make_data, make_encoder
@@ -63,7 +65,7 @@ def test_two_labels_differ_by_the_odds_of_the_regression() -> None:
     model = LinearClassifier(10.0)
     bags = BagOfWords(model, "tf-idf").fit(texts, labels)
     odds = model._models[0].decision_function(bags._weigh_bags(bags._counter.transform(["good bad", "film"])))
-    found = logits(bags.as_tf_idf(("yes", "no"), weight=2.0), ["good bad", "film"])
+    found = logits(bags.as_tf_idf(("yes", "no")).scaled(2.0), ["good bad", "film"])
     assert np.allclose(found[:, 0] - found[:, 1], 2 * odds, atol=1e-5)
 
 
@@ -80,7 +82,7 @@ def test_sets_of_labels_have_a_logit_each() -> None:
 @pytest.mark.parametrize("name", ["classification", "pairs", "multi-label"])
 def test_a_file_keeps_it(name: str, tmp_path: Path) -> None:
     data = make_data(name)
-    model = learn_tf_idf(data.task, data.splits["train"], 1.0)
+    model = learn_tf_idf(data.task, data.splits["train"])
     texts = [kind_of(data.task).inputs(example) for example in data.splits["dev"]]
     assert model.is_pair == data.task.is_pair
     assert np.allclose(logits(keep(model, tmp_path), texts), logits(model, texts), atol=0.02)
@@ -88,14 +90,14 @@ def test_a_file_keeps_it(name: str, tmp_path: Path) -> None:
 
 def test_nothing_is_learnt_where_there_are_no_words(tmp_path: Path) -> None:
     examples = [TextExample(str(number), "?!", label=label) for number, label in enumerate(["ashore", "at sea"])]
-    model = keep(learn_tf_idf(TASKS["classification"], examples, 1.0), tmp_path)
+    model = keep(learn_tf_idf(TASKS["classification"], examples), tmp_path)
     assert np.isfinite(logits(model, ["a text", ""])).all()
 
 
 def test_examples_without_labels_are_not_learnt_from() -> None:
     data = make_data("classification")
     train = [*data.splits["train"], TextExample("more", "a text of nobody")]
-    more, less = (learn_tf_idf(data.task, some, 1.0) for some in (train, data.splits["train"]))
+    more, less = (learn_tf_idf(data.task, some) for some in (train, data.splits["train"]))
     assert more.terms == less.terms
 
 
@@ -103,7 +105,7 @@ def test_numbers_and_tags_have_no_classes() -> None:
     for name in ("regression", "similarity", "tagging", "questions"):
         data = make_data(name)
         with pytest.raises(RequestError, match="--tf-idf is for classes"):
-            learn_tf_idf(data.task, data.splits["train"], 1.0)
+            learn_tf_idf(data.task, data.splits["train"])
 
 
 def test_rare_classes_count_the_same_if_balanced() -> None:
@@ -111,7 +113,7 @@ def test_rare_classes_count_the_same_if_balanced() -> None:
     examples = [
         TextExample(str(n), text, label="at sea" if "sea" in text else "ashore") for n, text in enumerate(texts)
     ]
-    plain, balanced = (learn_tf_idf(TASKS["classification"], examples, 1.0, balanced=flag) for flag in (False, True))
+    plain, balanced = (learn_tf_idf(TASKS["classification"], examples, balanced=flag) for flag in (False, True))
     assert plain.score(["the"])[0].argmax() == TASKS["classification"].labels.index("ashore")
     sea = TASKS["classification"].labels.index("at sea")
     assert balanced.score(["the"])[0][sea] > plain.score(["the"])[0][sea] + 0.3
@@ -119,7 +121,7 @@ def test_rare_classes_count_the_same_if_balanced() -> None:
 
 @pytest.mark.parametrize("harm", ["cut", "bits", "shape", "infinite", "missing"])
 def test_a_damaged_file_is_refused_in_one_sentence(harm: str, tmp_path: Path) -> None:
-    model = learn_tf_idf(TASKS["classification"], make_data("classification").splits["train"], 1.0)
+    model = learn_tf_idf(TASKS["classification"], make_data("classification").splits["train"])
     path = tmp_path / TF_IDF_FILE
     if harm == "shape":
         model = replace(model, idf=model.idf[:-1])
@@ -133,6 +135,36 @@ def test_a_damaged_file_is_refused_in_one_sentence(harm: str, tmp_path: Path) ->
     with pytest.raises(FolderError, match="is damaged") as error:
         TfIdf.read(path)
     assert "\n" not in str(error.value)
+
+
+# --- how much it weighs -----------------------------------------------------------------------------------------------
+
+
+def said(right: NDArray[Any], sureness: float, truth: NDArray[Any]) -> NDArray[Any]:
+    """Logits of two classes that are right where it is said so."""
+    odds = sureness * np.where(right == truth.astype(bool), 1.0, -1.0)
+    return np.stack([-odds / 2, odds / 2], axis=1)
+
+
+@pytest.mark.parametrize("exclusive", [True, False])
+@pytest.mark.parametrize("sureness", [0.5, 2.0, 8.0])
+def test_who_is_right_more_often_weighs_more_however_sure_the_other_is(exclusive: bool, sureness: float) -> None:
+    random = np.random.default_rng(0)
+    truth = random.integers(0, 2, 2000)
+    targets = np.eye(2)[truth]
+    good, poor = random.random(2000) < 0.9, random.random(2000) < 0.7
+    for encoder, words in ((good, poor), (poor, good)):
+        said_by_encoder, said_by_words = said(encoder, sureness, truth), said(words, 2.0, truth)
+        weight = choose_weight(said_by_encoder, said_by_words, targets, exclusive)
+        answers = (said_by_encoder + weight * said_by_words).argmax(1) == truth
+        assert answers.mean() >= 0.89, "where they differ, the better one decides"
+
+
+def test_few_examples_hardly_move_it() -> None:
+    assert choose_weight(np.zeros((0, 2)), np.zeros((0, 2)), np.zeros((0, 2)), exclusive=True) == TF_IDF_WEIGHT
+    right, wrong, targets = np.array([[-3.0, 3.0]]), np.array([[3.0, -3.0]]), np.array([[0.0, 1.0]])
+    assert TF_IDF_WEIGHT / 2 < choose_weight(right, wrong, targets, exclusive=True) <= TF_IDF_WEIGHT
+    assert TF_IDF_WEIGHT <= choose_weight(wrong, right, targets, exclusive=True) < 4 * TF_IDF_WEIGHT
 
 
 # --- beside an encoder ------------------------------------------------------------------------------------------------
@@ -151,7 +183,8 @@ def tuned(small_tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory) 
 
 def test_words_help_an_encoder_that_has_learnt_nothing(tuned: dict[bool, litebert.FinetuneResult]) -> None:
     assert tuned[True].metrics["accuracy"] > tuned[False].metrics["accuracy"] + 0.2
-    assert "tf-idf of" in (tuned[True].model / "README.md").read_text(encoding="utf-8")
+    card = (tuned[True].model / "README.md").read_text(encoding="utf-8")
+    assert re.search(r"tf-idf of [\d,]+ words and pairs of words, whose logits count [\d.]+ times", card)
 
 
 def test_the_folder_answers_as_the_run_did(tuned: dict[bool, litebert.FinetuneResult]) -> None:
@@ -176,7 +209,7 @@ def test_a_folder_without_its_words_is_refused(
     (folder / TF_IDF_FILE).unlink()
     with pytest.raises(FolderError):
         litebert.load(folder)
-    pairs = learn_tf_idf(TASKS["pairs"], make_data("pairs").splits["train"], 1.0)
+    pairs = learn_tf_idf(TASKS["pairs"], make_data("pairs").splits["train"])
     (folder / TF_IDF_FILE).write_bytes(pairs.to_bytes())
     with pytest.raises(FolderError, match="another task"):
         read_saved_task(folder)

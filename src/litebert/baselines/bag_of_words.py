@@ -117,8 +117,8 @@ class BagOfWords:
         vectors = None if self._vectors is None else self._vectors.average(singles).astype(np.float64)
         return self._model.predict(self._make_features(self._weigh_bags(self._counter.transform(singles)), vectors))
 
-    def as_tf_idf(self, labels: Sequence[Any], weight: float = 1.0) -> TfIdf:
-        """What was learnt of words, so that it can be kept: logits for these labels, times a weight."""
+    def as_tf_idf(self, labels: Sequence[Any]) -> TfIdf:
+        """What was learnt of words, so that it can be kept: logits for these labels."""
         assert self._idf is not None, "counts are not kept"
         assert self._vectors is None, "vectors are not kept"
         coefficients, bias = self._model.coefficients(labels)
@@ -128,9 +128,9 @@ class BagOfWords:
         return TfIdf(
             terms=tuple(terms),
             idf=self._idf.idf_.astype(np.float32),
-            weights=weight * parts.reshape(len(labels), -1, len(terms)).transpose(2, 1, 0),
-            cosine=weight * cosine,
-            bias=weight * bias,
+            weights=parts.reshape(len(labels), -1, len(terms)).transpose(2, 1, 0),
+            cosine=cosine,
+            bias=bias,
         )
 
     def _weigh_bags(self, counts: Matrix) -> Matrix:

@@ -23,13 +23,14 @@ from litebert.baselines.vectors import EncoderVectors, make_frozen
 from litebert.errors import RequestError
 from litebert.folders import write_json
 from litebert.inference.load import TruncationWarning, load
-from litebert.tasks.config import TF_IDF_WEIGHT, FinetuneConfig, choose_length, configure, measure_volume
+from litebert.tasks.config import FinetuneConfig, choose_length, configure, measure_volume
 from litebert.tasks.finetune import finetune, open_encoder
 from litebert.tasks.kinds import kind_of
 from litebert.tasks.metrics import compute_metrics, has_learnt, measure_majority, summarize_seeds
+from litebert.tasks.outputs import weigh_tf_idf
 from litebert.tasks.readers.sources import hold_out, is_official
 from litebert.tasks.task import Dataset, Example, Predictions, Task
-from litebert.tasks.tf_idf import TfIdf
+from litebert.tasks.tf_idf import TF_IDF_WEIGHT, TfIdf
 from litebert.text.tokenizer import Tokenizer
 from litebert.training.job import OnStep, RunResult
 from litebert.training.run_folder import RunFolder
@@ -249,7 +250,7 @@ def run_encoder(
     words, words_seconds = None, 0.0
     if name == BESIDE:
         begun = time.perf_counter()
-        words = learn_tf_idf(task, data.splits["train"], TF_IDF_WEIGHT)
+        words = learn_tf_idf(task, data.splits["train"])
         words_seconds = time.perf_counter() - begun
     for seed in range(comparison.num_seeds):
         folder = comparison.out / (SCRATCH if name == SCRATCH else PRETRAINED).replace(" ", "-") / f"seed-{seed}"
@@ -258,7 +259,7 @@ def run_encoder(
         outcome = train(data, folder, config, comparison.tokenizer, resume=resume, on_step=on_step)
         if outcome.status == "interrupted":
             raise KeyboardInterrupt
-        metrics[seed], rate = _evaluate(folder, comparison.examples, words)
+        metrics[seed], rate = _evaluate(folder, comparison.examples, words, data.splits.get("dev"))
         rates.append(rate)
         seconds.append(outcome.seconds + words_seconds)
         size = (RunFolder(folder).model / "model.safetensors").stat().st_size
@@ -277,12 +278,18 @@ def run_encoder(
     }
 
 
-def _evaluate(folder: Path, examples: Sequence[Example], words: TfIdf | None) -> tuple[dict[str, float], float]:
-    """The metrics of a fine-tuned model with words beside it or without, and how many examples a second it answers."""
+def _evaluate(
+    folder: Path, examples: Sequence[Example], words: TfIdf | None, dev: Sequence[Example] | None
+) -> tuple[dict[str, float], float]:
+    """The metrics of a fine-tuned model with words beside it or without, and how many examples a second it answers.
+
+    How much words weigh is chosen on development examples, as fine-tuning with words would.
+    """
     pipeline = load(folder)
     if words is not None:
         (member,) = pipeline.members
-        saved = member.task.model_copy(update={"tf_idf": words})
+        weight = TF_IDF_WEIGHT if not dev else weigh_tf_idf(words, member.task.task, dev, pipeline.run(dev)[0])
+        saved = member.task.model_copy(update={"tf_idf": words.scaled(weight)})
         pipeline = replace(pipeline, members=(replace(member, saved=saved),))
     begun = time.perf_counter()
     metrics = pipeline.evaluate(examples).metrics

@@ -16,10 +16,8 @@ _STRENGTH = 10.0  # C, as on the ladder
 _MOST_WEIGHTS = 4_000_000  # of all labels together: 8 MB in a folder
 
 
-def learn_tf_idf(
-    task: Task, examples: Sequence[Example], weight: float, seed: int = 0, balanced: bool = False
-) -> TfIdf:
-    """Learn from those examples that have a label; what it says counts `weight` times beside an encoder's logits."""
+def learn_tf_idf(task: Task, examples: Sequence[Example], seed: int = 0, balanced: bool = False) -> TfIdf:
+    """Learn from those examples that have a label."""
     models: dict[AnswerType, LinearModel] = {
         "label": LinearClassifier(_STRENGTH, seed, balanced),
         "labels": LinearLabeler(_STRENGTH, seed),
@@ -30,4 +28,4 @@ def learn_tf_idf(
     learnt = [example for example in examples if kind.gold(example) is not None]
     bags = BagOfWords(models[kind.answer_type], "tf-idf", most_weights=_MOST_WEIGHTS // (4 if task.is_pair else 1))
     bags.fit([kind.inputs(example) for example in learnt], [kind.baseline_target(example) for example in learnt])
-    return bags.as_tf_idf(task.labels, weight)
+    return bags.as_tf_idf(task.labels)

@@ -20,7 +20,6 @@ from litebert.training.config import RunConfig, TrainConfig
 from litebert.training.optim import OptimConfig
 
 __all__ = [
-    "TF_IDF_WEIGHT",
     "FinetuneConfig",
     "Volume",
     "choose_length",
@@ -33,8 +32,6 @@ _WORTH_COMPILING = 2e14  # operations of a run in which kernels that are a tenth
 _SAMPLE = 256  # examples that say how long rows are
 _USUAL_SIZE = 768
 _LEAST_STEPS = 150  # of a run whose length nobody named
-TF_IDF_WEIGHT = 0.75
-"""How much counted words weigh beside an encoder (docs/LOG.md)."""
 
 
 class FinetuneConfig(RunConfig):
@@ -57,8 +54,8 @@ class FinetuneConfig(RunConfig):
     """Numbers: what they are like, so that they can be learnt as numbers about 0."""
     learns_answerability: bool = True
     """Questions that may have no answer: with a head of their own (the paper's), or with the plain one."""
-    tf_idf: Annotated[float, Field(ge=0, le=100)] = 0.0
-    """Classes: how much words that are counted beside the encoder weigh; 0 if none are."""
+    tf_idf: bool = False
+    """Classes: count words beside the encoder, and add what they say to what it says."""
     class_weights: tuple[Annotated[float, Field(gt=0)], ...] | None = None
     """What each label counts in the loss; None if all count alike."""
 
@@ -160,7 +157,7 @@ def configure(
         learns_answerability=answerability,
         class_weights=None if class_weights is None else tuple(class_weights),
         teacher=teacher,
-        tf_idf=TF_IDF_WEIGHT if tf_idf else 0.0,
+        tf_idf=tf_idf,
         train=TrainConfig(
             steps=None if seconds is not None else steps,
             seconds=seconds,

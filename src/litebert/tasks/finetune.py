@@ -29,12 +29,12 @@ from litebert.tasks.features import Features, order_epoch
 from litebert.tasks.kinds import kind_of
 from litebert.tasks.kinds.options import TargetScale
 from litebert.tasks.metrics import Evaluation, evaluate_outputs, measure_majority
-from litebert.tasks.outputs import TorchRunner, add_tf_idf, run_model
+from litebert.tasks.outputs import TorchRunner, add_tf_idf, run_model, weigh_tf_idf
 from litebert.tasks.predictions import write_predictions
-from litebert.tasks.saved import SavedTask
+from litebert.tasks.saved import SavedTask, read_saved_task
 from litebert.tasks.task import Dataset, Example, Task, hash_examples
 from litebert.tasks.teacher import TaskTeacher
-from litebert.tasks.tf_idf import TfIdf
+from litebert.tasks.tf_idf import TF_IDF_WEIGHT, TfIdf
 from litebert.text.tokenizer import Tokenizer
 from litebert.training.distributed import World
 from litebert.training.job import OnMessage, OnStep, RunResult
@@ -62,7 +62,7 @@ class Finetuning:
         self, dataset: Dataset, config: FinetuneConfig, tokenizer: Tokenizer, tf_idf: TfIdf | None = None
     ) -> None:
         self.dataset, self.config, self.tokenizer, self.tf_idf = dataset, config, tokenizer, tf_idf
-        assert (tf_idf is not None) == bool(config.tf_idf), "what was learnt of words goes with its weight"
+        assert (tf_idf is not None) == config.tf_idf, "what was learnt of words goes with the setting"
         self.task, self.task_kind = config.task, kind_of(config.task)
         self.metric = self.task.metric
         self.losses = self.task_kind.losses(config.head)
@@ -151,18 +151,21 @@ class Finetuning:
             return {}, []
         examples = self.dataset.splits["dev"]
         outputs = self._answer(self.model, examples, self.dev_features, self.config.scale)
-        metrics, _ = evaluate_outputs(self.task, examples, outputs)
+        chosen: dict[str, float] = {}
+        if self.tf_idf is not None:
+            weight = weigh_tf_idf(self.tf_idf, self.task, examples, outputs)
+            outputs = add_tf_idf(self.tf_idf.scaled(weight), self.task, examples, outputs)
+            chosen = {"tf_idf_weight": weight}
+        metrics = evaluate_outputs(self.task, examples, outputs)[0] | chosen
         shared = self.world.add([value if self.world.is_main else 0.0 for value in metrics.values()])
         return dict(zip(metrics, shared, strict=True)), []
 
     def _answer(
         self, model: Model, examples: Sequence[Example], features: Features, scale: TargetScale | None
     ) -> list[Any]:
-        """What a model says about examples, as the finished one will: with the words that are counted beside it."""
+        """What a model says about examples, without the words that may be counted beside it."""
         outputs = run_model(TorchRunner(model), self.task, examples, features, self.config.options)
-        if scale is not None:
-            return [scale.stretch(output) for output in outputs]
-        return outputs if self.tf_idf is None else add_tf_idf(self.tf_idf, self.task, examples, outputs)
+        return outputs if scale is None else [scale.stretch(output) for output in outputs]
 
     def operations(self, batch: Batch, stage: int) -> float:
         """Operations of a step on a batch, padding included; a frozen encoder only runs forward."""
@@ -184,6 +187,7 @@ class Finetuning:
     def write_model(self, folder: Path, tensors: dict[str, Tensor], state: TrainingState) -> None:
         """Save a model folder that remembers its task."""
         config = self.config
+        weight = state.metrics.get("tf_idf_weight", TF_IDF_WEIGHT)
         saved = SavedTask(
             task=self.task,
             max_length=config.max_length,
@@ -192,7 +196,7 @@ class Finetuning:
             scale=config.output_scale,
             dev=self._dev_hash,
             has_tf_idf=True if self.tf_idf is not None else None,
-            tf_idf=self.tf_idf,
+            tf_idf=None if self.tf_idf is None else self.tf_idf.scaled(weight),
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what transformers cannot open is on the card; once is enough
@@ -209,7 +213,7 @@ class Finetuning:
     def evaluate_best(self, folder: RunFolder) -> dict[str, Evaluation]:
         """Measure the finished model on every split but the training one whose labels are known."""
         model = Model.from_pretrained(folder.model).to(self.world.device)
-        scale = self.config.output_scale
+        scale, words = self.config.output_scale, read_saved_task(folder.model).tf_idf
         threshold = None
         found: dict[str, Evaluation] = {}
         splits = [name for name in self.dataset.splits if name != "train"]
@@ -219,6 +223,8 @@ class Finetuning:
                 continue
             features = self.dev_features if split == "dev" and self.dev_features is not None else self.encode(split)
             outputs = self._answer(model, examples, features, scale)
+            if words is not None:
+                outputs = add_tf_idf(words, self.task, examples, outputs)
             metrics, predictions = evaluate_outputs(self.task, examples, outputs, threshold)
             threshold = metrics.get("threshold", threshold)
             found[split] = Evaluation(metrics, predictions)
@@ -241,7 +247,8 @@ def finetune(
     """Train an encoder for a task, into a run folder; the best weights on the development set are its model.
 
     Under torchrun every process calls this alike. Without a development split the last weights are the model.
-    `tf_idf` is what was learnt of words, and answers beside the encoder. `on_evaluation` is told the final metrics and
+    `tf_idf` is what was learnt of words, and answers beside the encoder with the weight that suits the development set
+    (`choose_weight`). `on_evaluation` is told the final metrics and
     predictions; it may write a report and give its path.
     """
     train = data.splits.get("train")
@@ -322,7 +329,7 @@ def _describe(config: FinetuneConfig, state: TrainingState, num_items: int, tf_i
         "encoder": "frozen" if config.frozen else "trained",
         **({"answers": "after every pass"} if config.elastic else {}),
         **({} if config.teacher is None else {"teacher": model_name(config.teacher)}),
-        **({} if tf_idf is None else {"beside it": _describe_words(config, tf_idf)}),
+        **({} if tf_idf is None else {"beside it": _describe_words(tf_idf, state)}),
         "begun with": "random weights" if config.begin_from is None else "a pretrained encoder",
         "seed": str(train.seed),
     }
@@ -333,6 +340,7 @@ def _describe(config: FinetuneConfig, state: TrainingState, num_items: int, tf_i
     return "\n".join(lines) + "\n"
 
 
-def _describe_words(config: FinetuneConfig, tf_idf: TfIdf) -> str:
-    words = f"tf-idf of {len(tf_idf.terms):,} words and pairs of words, whose logits count {config.tf_idf:g} times"
+def _describe_words(tf_idf: TfIdf, state: TrainingState) -> str:
+    weight = state.metrics.get("tf_idf_weight", TF_IDF_WEIGHT)
+    words = f"tf-idf of {len(tf_idf.terms):,} words and pairs of words, whose logits count {weight:.2g} times"
     return f"{words}; transformers opens the encoder alone, and answers without them"

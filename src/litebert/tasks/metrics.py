@@ -49,6 +49,7 @@ METRICS = {
     "best_f1": "f1, if the best threshold decided which questions have no answer",
     "best_f1_thresh": "the threshold of best_f1: greater null odds mean that there is no answer",
     "threshold": "null odds above which the model says that there is no answer, tuned on the development set",
+    "tf_idf_weight": "how much counted words weigh beside the encoder, chosen on the development set",
     "accuracy_middle": "accuracy of the group `middle` (RACE); every other group has its own likewise",
     "accuracy_high": "accuracy of the group `high` (RACE)",
 }

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
 from numpy.typing import NDArray
 
 from litebert.config import ModelConfig
@@ -11,12 +12,12 @@ from litebert.tasks.kinds import kind_of
 from litebert.tasks.kinds.options import EncodeOptions, Outputs
 from litebert.tasks.saved import SavedTask
 from litebert.tasks.task import Example, Task
-from litebert.tasks.tf_idf import TfIdf
+from litebert.tasks.tf_idf import TfIdf, choose_weight
 
 if TYPE_CHECKING:
     from litebert.model.model import Model
 
-__all__ = ["Runner", "TorchRunner", "add_tf_idf", "run_model", "run_saved"]
+__all__ = ["Runner", "TorchRunner", "add_tf_idf", "run_model", "run_saved", "weigh_tf_idf"]
 
 _TARGETS = ("labels", "start_positions", "end_positions")
 
@@ -111,3 +112,14 @@ def add_tf_idf(tf_idf: TfIdf, task: Task, examples: Sequence[Example], outputs: 
     """Logits of a model and of counted words, together."""
     scores = tf_idf.score([kind_of(task).inputs(example) for example in examples])
     return [output + score for output, score in zip(outputs, scores, strict=True)]
+
+
+def weigh_tf_idf(tf_idf: TfIdf, task: Task, examples: Sequence[Example], outputs: Sequence[Any]) -> float:
+    """How much counted words should weigh beside a model, by what both say about labelled examples."""
+    kind, numbers = kind_of(task), {label: number for number, label in enumerate(task.labels)}
+    targets = np.zeros((len(examples), len(numbers)))
+    for row, example in zip(targets, examples, strict=True):
+        row[[numbers[label] for label in kind.label_names(example)]] = 1
+    scores = tf_idf.score([kind.inputs(example) for example in examples])
+    exclusive = kind.answer_type == "label"
+    return choose_weight(np.reshape(outputs, targets.shape), np.reshape(scores, targets.shape), targets, exclusive)

@@ -7,7 +7,7 @@ answers, with NumPy alone.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -21,9 +21,14 @@ from safetensors.numpy import save
 from litebert.errors import FolderError
 from litebert.text.words import Text, split_pair, split_words
 
-__all__ = ["TF_IDF_FILE", "TfIdf", "list_terms"]
+__all__ = ["TF_IDF_FILE", "TF_IDF_WEIGHT", "TfIdf", "choose_weight", "list_terms"]
 
 TF_IDF_FILE = "tf-idf.safetensors"
+TF_IDF_WEIGHT = 0.75
+"""How much counted words weigh beside an encoder where nothing else is known (docs/LOG.md)."""
+_WEIGHTS = TF_IDF_WEIGHT * 2.0 ** np.arange(-2, 3.5, 0.5)  # that are tried, from 0.19 to 6
+_TEMPERATURES = 2.0 ** np.arange(-4, 2.5, 0.5)  # of the sum: an encoder that saw its examples often is too sure
+_DOUBT = math.log(2)  # the deviation of a good weight's logarithm from the usual one's
 _PARTS = {False: 1, True: 4}  # of a pair: first, second, product, difference
 
 Floats = NDArray[np.float32]
@@ -67,6 +72,11 @@ class TfIdf:
     def _numbers(self) -> dict[str, int]:
         return {term: number for number, term in enumerate(self.terms)}
 
+    def scaled(self, weight: float) -> "TfIdf":
+        """The same words with other weight: all that they say is multiplied."""
+        said = {name: np.float32(weight) * getattr(self, name) for name in ("weights", "cosine", "bias")}
+        return replace(self, **said)
+
     def score(self, texts: Sequence[Text]) -> list[Floats]:
         """The logits of each text or pair; terms that training did not see count for nothing."""
         return [self._score_pair(*split_pair(text)) if self.is_pair else self._score(text) for text in texts]
@@ -94,13 +104,14 @@ class TfIdf:
 
     def to_bytes(self) -> bytes:
         """The content of its file."""
-        tensors: dict[str, NDArray[Any]] = {
+        tensors = {
             "idf": self.idf,
-            "weights": self.weights.astype(np.float16, order="C"),  # a view would be written in another order
+            "weights": self.weights.astype(np.float16),
             "cosine": self.cosine,
             "bias": self.bias,
         }
-        content: bytes = save(tensors, metadata={"format": "1", "terms": "\n".join(self.terms)})
+        whole = {name: np.ascontiguousarray(array) for name, array in tensors.items()}  # of views it writes other bytes
+        content: bytes = save(whole, metadata={"format": "1", "terms": "\n".join(self.terms)})
         return content
 
     @classmethod
@@ -124,3 +135,26 @@ class TfIdf:
         fits = any(shapes == [(count,), (count, parts, labels), (labels,), (labels,)] for parts in _PARTS.values())
         arrays: list[Any] = [self.idf, self.weights, self.cosine, self.bias]
         return fits and all(math.isfinite(float(np.abs(array).sum(dtype=np.float64))) for array in arrays)
+
+
+def choose_weight(encoder: NDArray[Any], words: NDArray[Any], targets: NDArray[Any], exclusive: bool) -> float:
+    """How much words should weigh beside an encoder, by examples that neither has learnt from.
+
+    The weight under which these examples are likeliest (at the best temperature of the sum), with the usual one as what
+    is expected: a few examples hardly move it. Logits and `targets` (1 for labels that are right) are (examples,
+    labels); `exclusive` if each example has one label.
+    """
+
+    def surprise(weight: float) -> float:
+        logits = encoder + weight * words
+        found = min(_measure_loss(scale * logits, targets, exclusive) for scale in _TEMPERATURES)
+        return found + (math.log(weight / TF_IDF_WEIGHT) / _DOUBT) ** 2 / 2
+
+    return float(min(_WEIGHTS, key=surprise)) if len(encoder) else TF_IDF_WEIGHT
+
+
+def _measure_loss(logits: NDArray[Any], targets: NDArray[Any], exclusive: bool) -> float:
+    """How unlikely the targets are: the sum of their negative logarithms."""
+    if exclusive:
+        return float((np.logaddexp.reduce(logits, axis=1) - (logits * targets).sum(1)).sum())
+    return float(np.logaddexp(0, np.where(targets > 0, -logits, logits)).sum())
