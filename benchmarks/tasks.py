@@ -131,7 +131,7 @@ and, in brackets, the lowest and the highest. Every rung learnt from the same ex
 (dev, and test for IMDB and NSMC; the encoders chose their checkpoint on a tenth of the training examples instead, and
 learnt from the rest). `vectors` is a linear model on what the pretrained encoder says as it is, `vectors+tf-idf`
 one that has the words beside it; `fine-tuned+tf-idf` adds what tf-idf says to what the fine-tuned encoder says (as
-fine-tuning with `--tf-idf` does, with the same weight for all tasks). `from scratch` is the encoder fine-tuned without
+fine-tuning with `--tf-idf` does, with a weight that suits the same tenth). `from scratch` is the encoder fine-tuned without
 pretraining. The last column is how far the best of what uses the pretrained encoder is ahead of the best of what does
 not, both chosen on the examples that are scored. Of shares, a lead below 1.96 · √(2 · p · (1 - p) / examples) may be
 chance. An encoder that scores as the majority does has learnt nothing in its few epochs.

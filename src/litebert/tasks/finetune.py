@@ -248,8 +248,7 @@ def finetune(
 
     Under torchrun every process calls this alike. Without a development split the last weights are the model.
     `tf_idf` is what was learnt of words, and answers beside the encoder with the weight that suits the development set
-    (`choose_weight`). `on_evaluation` is told the final metrics and
-    predictions; it may write a report and give its path.
+    (`choose_weight`). `on_evaluation` is told the final metrics and predictions; it may write a report and give its path.
     """
     train = data.splits.get("train")
     if not train:
