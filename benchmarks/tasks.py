@@ -126,15 +126,15 @@ USES = ("vectors", "vectors+tf-idf", "pretrained encoder", "pretrained encoder+t
 ORDER = (*SIMPLE, "encoder from scratch", *USES)
 METRICS = {"matthews": "Matthews", "pearson": "Pearson", "f1": "F1"}
 ABOUT = """\
-Scores × 100, higher is better; the best of each row is bold. A rung that was run with several seeds has the median
-and, in brackets, the lowest and the highest. Every rung learnt from the same examples and was scored on the same others
+Scores × 100, higher is better; the best of each row is bold. A rung that was run with several seeds has the median and,
+in brackets, the lowest and the highest. Every rung learnt from the same examples and was scored on the same others
 (dev, and test for IMDB and NSMC; the encoders chose their checkpoint on a tenth of the training examples instead, and
-learnt from the rest). `vectors` is a linear model on what the pretrained encoder says as it is, `vectors+tf-idf`
-one that has the words beside it; `fine-tuned+tf-idf` adds what tf-idf says to what the fine-tuned encoder says (as
-fine-tuning with `--tf-idf` does, with a weight that suits the same tenth). `from scratch` is the encoder fine-tuned without
-pretraining. The last column is how far the best of what uses the pretrained encoder is ahead of the best of what does
-not, both chosen on the examples that are scored. Of shares, a lead below 1.96 · √(2 · p · (1 - p) / examples) may be
-chance. An encoder that scores as the majority does has learnt nothing in its few epochs.
+learnt from the rest). `vectors` is a linear model on what the pretrained encoder says as it is, `vectors+tf-idf` one
+that has the words beside it; `fine-tuned+tf-idf` adds what tf-idf says to what the fine-tuned encoder says (as
+fine-tuning with `--tf-idf` does, with a weight that suits the same tenth). `from scratch` is the encoder fine-tuned
+without pretraining. The last column is how far the best of what uses the pretrained encoder is ahead of the best of
+what does not, both chosen on the examples that are scored. Of shares, a lead below 1.96 · √(2 · p · (1 - p) / examples)
+may be chance. An encoder that scores as the majority does has learnt nothing in its few epochs.
 
 The baselines read whole texts, the encoders the first tokens (`length`; of questions, all windows). The order of the
 n-grams (3) and the number of word2vec's passes were settled after looking at such data: these two rungs are flattered a

@@ -248,7 +248,8 @@ def finetune(
 
     Under torchrun every process calls this alike. Without a development split the last weights are the model.
     `tf_idf` is what was learnt of words, and answers beside the encoder with the weight that suits the development set
-    (`choose_weight`). `on_evaluation` is told the final metrics and predictions; it may write a report and give its path.
+    (`choose_weight`). `on_evaluation` is told the final metrics and predictions; it may write a report and give its
+    path.
     """
     train = data.splits.get("train")
     if not train:
@@ -328,7 +329,7 @@ def _describe(config: FinetuneConfig, state: TrainingState, num_items: int, tf_i
         "encoder": "frozen" if config.frozen else "trained",
         **({"answers": "after every pass"} if config.elastic else {}),
         **({} if config.teacher is None else {"teacher": model_name(config.teacher)}),
-        **({} if tf_idf is None else {"beside it": _describe_words(tf_idf, state)}),
+        **({} if tf_idf is None else {"beside it": _describe_words(tf_idf, state.metrics)}),
         "begun with": "random weights" if config.begin_from is None else "a pretrained encoder",
         "seed": str(train.seed),
     }
@@ -339,7 +340,7 @@ def _describe(config: FinetuneConfig, state: TrainingState, num_items: int, tf_i
     return "\n".join(lines) + "\n"
 
 
-def _describe_words(tf_idf: TfIdf, state: TrainingState) -> str:
-    weight = state.metrics.get("tf_idf_weight", TF_IDF_WEIGHT)
+def _describe_words(tf_idf: TfIdf, metrics: Mapping[str, float]) -> str:
+    weight = metrics.get("tf_idf_weight", TF_IDF_WEIGHT)
     words = f"tf-idf of {len(tf_idf.terms):,} words and pairs of words, whose logits count {weight:.2g} times"
     return f"{words}; transformers opens the encoder alone, and answers without them"
