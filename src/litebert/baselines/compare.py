@@ -27,7 +27,7 @@ from litebert.tasks.config import FinetuneConfig, choose_length, configure, meas
 from litebert.tasks.finetune import finetune, open_encoder
 from litebert.tasks.kinds import kind_of
 from litebert.tasks.metrics import compute_metrics, has_learnt, measure_majority, summarize_seeds
-from litebert.tasks.outputs import weigh_tf_idf
+from litebert.tasks.outputs import score_tf_idf, weigh_tf_idf
 from litebert.tasks.readers.sources import hold_out, is_official
 from litebert.tasks.task import Dataset, Example, Predictions, Task
 from litebert.tasks.tf_idf import TF_IDF_WEIGHT, TfIdf
@@ -288,7 +288,10 @@ def _evaluate(
     pipeline = load(folder)
     if words is not None:
         (member,) = pipeline.members
-        weight = TF_IDF_WEIGHT if not dev else weigh_tf_idf(words, member.task.task, dev, pipeline.run(dev)[0])
+        weight = TF_IDF_WEIGHT
+        if dev:
+            task = member.task.task
+            weight = weigh_tf_idf(score_tf_idf(words, task, dev), task, dev, pipeline.run(dev)[0])
         saved = member.task.model_copy(update={"tf_idf": words.scaled(weight)})
         pipeline = replace(pipeline, members=(replace(member, saved=saved),))
     begun = time.perf_counter()

@@ -29,7 +29,7 @@ from litebert.tasks.features import Features, order_epoch
 from litebert.tasks.kinds import kind_of
 from litebert.tasks.kinds.options import TargetScale
 from litebert.tasks.metrics import Evaluation, evaluate_outputs, measure_majority
-from litebert.tasks.outputs import TorchRunner, add_tf_idf, run_model, weigh_tf_idf
+from litebert.tasks.outputs import TorchRunner, add_tf_idf, run_model, score_tf_idf, weigh_tf_idf
 from litebert.tasks.predictions import write_predictions
 from litebert.tasks.saved import SavedTask, read_saved_task
 from litebert.tasks.task import Dataset, Example, Task, hash_examples
@@ -98,6 +98,8 @@ class Finetuning:
         if config.scale is not None and self.features.labels is not None:
             self.features = replace(self.features, labels=config.scale.shrink(self.features.labels))
         self.dev_features = self.encode("dev") if self.dataset.splits.get("dev") else None
+        words, dev = self.tf_idf, self.dataset.splits.get("dev")
+        self._dev_words = score_tf_idf(words, self.task, dev) if words is not None and dev else None
         weights = config.class_weights
         self._weights = None if weights is None else torch.tensor(weights, device=world.device)
 
@@ -152,9 +154,9 @@ class Finetuning:
         examples = self.dataset.splits["dev"]
         outputs = self._answer(self.model, examples, self.dev_features, self.config.scale)
         chosen: dict[str, float] = {}
-        if self.tf_idf is not None:
-            weight = weigh_tf_idf(self.tf_idf, self.task, examples, outputs)
-            outputs = add_tf_idf(self.tf_idf.scaled(weight), self.task, examples, outputs)
+        if self._dev_words is not None:
+            weight = weigh_tf_idf(self._dev_words, self.task, examples, outputs)
+            outputs = [output + weight * words for output, words in zip(outputs, self._dev_words, strict=True)]
             chosen = {"tf_idf_weight": weight}
         metrics = evaluate_outputs(self.task, examples, outputs)[0] | chosen
         shared = self.world.add([value if self.world.is_main else 0.0 for value in metrics.values()])

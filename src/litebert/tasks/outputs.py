@@ -17,7 +17,7 @@ from litebert.tasks.tf_idf import TfIdf, choose_weight
 if TYPE_CHECKING:
     from litebert.model.model import Model
 
-__all__ = ["Runner", "TorchRunner", "add_tf_idf", "run_model", "run_saved", "weigh_tf_idf"]
+__all__ = ["Runner", "TorchRunner", "add_tf_idf", "run_model", "run_saved", "score_tf_idf", "weigh_tf_idf"]
 
 _TARGETS = ("labels", "start_positions", "end_positions")
 
@@ -108,18 +108,22 @@ def run_saved(
     return outputs if saved.tf_idf is None else add_tf_idf(saved.tf_idf, saved.task, examples, outputs)
 
 
+def score_tf_idf(tf_idf: TfIdf, task: Task, examples: Sequence[Example]) -> list[NDArray[Any]]:
+    """What counted words say about each example."""
+    return tf_idf.score([kind_of(task).inputs(example) for example in examples])
+
+
 def add_tf_idf(tf_idf: TfIdf, task: Task, examples: Sequence[Example], outputs: Sequence[Any]) -> list[Any]:
     """Logits of a model and of counted words, together."""
-    scores = tf_idf.score([kind_of(task).inputs(example) for example in examples])
+    scores = score_tf_idf(tf_idf, task, examples)
     return [output + score for output, score in zip(outputs, scores, strict=True)]
 
 
-def weigh_tf_idf(tf_idf: TfIdf, task: Task, examples: Sequence[Example], outputs: Sequence[Any]) -> float:
-    """How much counted words should weigh beside a model, by what both say about labelled examples."""
+def weigh_tf_idf(scores: Sequence[Any], task: Task, examples: Sequence[Example], outputs: Sequence[Any]) -> float:
+    """How much the scores of counted words should weigh beside a model's outputs, by examples with labels."""
     kind, numbers = kind_of(task), {label: number for number, label in enumerate(task.labels)}
     targets = np.zeros((len(examples), len(numbers)))
     for row, example in zip(targets, examples, strict=True):
         row[[numbers[label] for label in kind.label_names(example)]] = 1
-    scores = tf_idf.score([kind.inputs(example) for example in examples])
     exclusive = kind.answer_type == "label"
     return choose_weight(np.reshape(outputs, targets.shape), np.reshape(scores, targets.shape), targets, exclusive)
