@@ -44,6 +44,13 @@ def test_from_text_to_lint(home: Path, tmp_path: Path) -> None:
     assert "already holds a corpus" in again.stderr
 
 
+def test_lines_without_blank_ones_are_one_document_and_it_says_so(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "lines.txt").write_text("\n".join(make_sentences(50)), encoding="utf-8")
+    said = run("prepare", tmp_path / "lines.txt", "-t", home / "tok", "-o", tmp_path / "corpus", "--held-out", 0.5)
+    assert (said.returncode, said.stderr.count("only one, since a blank line ends a document")) == (0, 1), said.stderr
+    assert "larger --held-out" not in said.stderr  # it would not help
+
+
 def test_encode_and_decode(home: Path) -> None:
     text = "The naïve king, ＡＢＣ 한국어 ½\n\nIn 1990, nobody [MASK] it."
     encoded = run("tokenizer", "encode", "--tokenizer", home / "tok", "--json", input=text)

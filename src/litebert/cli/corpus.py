@@ -74,7 +74,10 @@ def prepare(
         f"documents; {summary.duplicates:,} duplicates dropped{said_bad(summary.bad_records)}"
     )
     if not tokens[HELD_OUT] and held_out:
-        typer.echo("No document was held out: with so few, choose a larger --held-out.", err=True)
+        why = "with so few, choose a larger --held-out"
+        if summary.documents_read == 1:
+            why = "there is only one, since a blank line ends a document in plain text; put one between your texts"
+        typer.echo(f"No document was held out: {why}.", err=True)
     typer.echo(f"Next:  litebert lint {out}")
 
 

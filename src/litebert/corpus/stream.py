@@ -124,7 +124,9 @@ class BatchStream:
         self.config = config or StreamConfig()
         self._shards = [shard for shard in corpus.shards[split] if shard.tokens.size]
         if not self._shards:
-            hint = "; prepare it with a larger --held-out" if split != TRAIN else ""
+            hint = (
+                "; prepare more documents (a blank line ends one) or use a larger --held-out" if split != TRAIN else ""
+            )
             raise RequestError(f"{corpus.folder} has no text in {split!r}{hint}")
         tokenizer = corpus.tokenizer
         self._table = piece_table(tokenizer)

@@ -97,8 +97,8 @@ class Finetuning:
             self.features = replace(self.features, labels=answers)
         if config.scale is not None and self.features.labels is not None:
             self.features = replace(self.features, labels=config.scale.shrink(self.features.labels))
-        self.dev_features = self.encode("dev") if self.dataset.splits.get("dev") else None
-        words, dev = self.tf_idf, self.dataset.splits.get("dev")
+        dev, words = self.dataset.splits.get("dev"), self.tf_idf
+        self.dev_features = self.encode("dev") if dev else None
         self._dev_words = score_tf_idf(words, self.task, dev) if words is not None and dev else None
         weights = config.class_weights
         self._weights = None if weights is None else torch.tensor(weights, device=world.device)
