@@ -18,6 +18,7 @@ from litebert.folders import lock_folder
 from litebert.model.model import Model
 from litebert.pretraining.config import PretrainConfig
 from litebert.pretraining.job import Pretraining, count_frequencies, pretrain
+from litebert.pretraining.settings import choose_pretraining
 from litebert.text.tokenizer import Tokenizer
 from litebert.training.config import Stage
 from litebert.training.distributed import World
@@ -127,6 +128,13 @@ def test_a_run_may_begin_from_the_encoder_of_the_package(tmp_path: Path) -> None
     assert model.config.embedding_dimensions == ()  # nobody knows whether the first numbers of a vector still suffice
 
 
+def test_a_run_from_trained_weights_keeps_their_depth(small_corpus: Corpus, finished: Path) -> None:
+    fresh = choose_pretraining(small_corpus, {"budget": "30m"})
+    assert [stage.depth for stage in fresh.train.stages] == [1, 2, 3, 3]
+    begun = choose_pretraining(small_corpus, {"budget": "30m", "model": str(finished / "model")})
+    assert begun.train.stages == (Stage(),)  # fewer passes first would unlearn what all of them know
+
+
 def test_a_head_start_begins_with_a_lower_loss(small_corpus: Corpus, tmp_path: Path) -> None:
     shape = {"initializer_range": 0.02}
     for name, head_start in (("plain", False), ("ahead", True)):
@@ -144,7 +152,10 @@ def test_a_head_that_compares_segments_is_written_when_its_stage_begins(small_co
         pretrain_here(small_corpus, tmp_path / "run", tiny_run(FOUR_HEADS, head_start=True, stages=COMPARING))
         assert write.call_count == 1
         pretrain_here(small_corpus, tmp_path / "plain", tiny_run(FOUR_HEADS, stages=COMPARING))
-    assert write.call_count == 1  # without a head start there is no head to spare
+        assert write.call_count == 1  # without a head start there is no head to spare
+        begun = {"begin_from": str(tmp_path / "run" / "model")}
+        pretrain_here(small_corpus, tmp_path / "more", tiny_run(FOUR_HEADS, stages=COMPARING).model_copy(update=begun))
+    assert write.call_count == 2  # a stage of a run that goes on from a model may ask for it
 
 
 GROWN = (Stage(until=0.5, depth=1), Stage(matching_head=True))

@@ -137,13 +137,14 @@ class Pretraining:
     def enter(self, stage: int) -> None:
         """Give new layers the weights of trained ones, where they share none and a stage runs more of them.
 
-        And write the head by which two segments are compared, where a stage says so: masked words alone forget it. Only
-        what began with a head start has a head to spare for it.
+        And write the head by which two segments are compared, where a stage says so: masked words alone forget it.
+        Fresh weights without a head start have no head to spare for it.
         """
         before, depth = self._depth(stage - 1), self._depth(stage)
         if self.config.model.sharing == "none" and before < depth:
             stack_layers(self.model, before, depth)
-        if self.config.head_start and self.config.train.stages[stage].matching_head:
+        spared = self.config.head_start or self.config.begin_from is not None
+        if spared and self.config.train.stages[stage].matching_head:
             write_matching_head(self.model)
             self.world.agree(self.model.encoder.attention[0].parameters())  # two machines may differ in a last digit
 

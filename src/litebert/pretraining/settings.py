@@ -12,7 +12,7 @@ from litebert.model.model import Model
 from litebert.presets import PRESETS, preset_config
 from litebert.pretraining.config import PretrainConfig
 from litebert.pretraining.recipes import budget_run, paper_run
-from litebert.training.config import describe_differences
+from litebert.training.config import Stage, describe_differences
 from litebert.training.run_folder import RunFolder
 from litebert.training.settings import (
     HOW,
@@ -50,7 +50,7 @@ def choose_pretraining(
         shape = apply_settings(shape, settings["model"])
     chosen = _apply_recipe(options, shape)
     if begin_from is not None:
-        chosen = chosen.model_copy(update={"begin_from": begin_from, "head_start": False, "model": shape})
+        chosen = _go_on_from(begin_from, shape, chosen)
     return apply_settings(chosen, settings)
 
 
@@ -82,6 +82,12 @@ def _find_model(name: str, corpus: Corpus) -> tuple[ModelConfig, str | None]:
     corpus.check_tokenizer(name)
     folder = resolve(name)
     return Model.read_config(folder).updated(**NO_EMBEDDING), str(folder.resolve())
+
+
+def _go_on_from(folder: str, shape: ModelConfig, chosen: PretrainConfig) -> PretrainConfig:
+    """The same run from trained weights: their heads stay, and their passes, since fewer would unlearn the others."""
+    train = chosen.train.model_copy(update={"stages": (Stage(),)})
+    return chosen.model_copy(update={"begin_from": folder, "head_start": False, "model": shape, "train": train})
 
 
 def _apply_recipe(options: Mapping[str, Any], shape: ModelConfig) -> PretrainConfig:

@@ -58,7 +58,7 @@ class Stage(_Record):
     batch_size: Annotated[int | None, Field(ge=1, le=1_048_576)] = None
     mask_rate: Annotated[float | None, Field(gt=0, lt=1)] = None
     matching_head: Literal[True] | None = None
-    """Pretraining with a head start: when the stage begins, a head looks for the same word in the other segment."""
+    """Pretraining: when the stage begins, the last head is made to look for the same word in the other segment."""
 
 
 class TrainConfig(_Record):
