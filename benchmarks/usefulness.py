@@ -43,7 +43,7 @@ import litebert
 from harness import machine, record
 from litebert.baselines.ladder import make_rung
 from litebert.baselines.overlap import BagSimilarity, IdfSimilarity
-from litebert.baselines.vectors import EncoderVectors, make_frozen
+from litebert.baselines.vectors import EncoderVectors, WordTable, make_frozen
 from litebert.errors import LitebertError
 from litebert.folders import write_json
 from litebert.hub import resolve
@@ -196,8 +196,8 @@ def hash_folder(folder: Path) -> str:
 class Embedder:
     """Vectors of length 1 from one encoder. Each text is embedded once; the time is shared out by characters."""
 
-    def __init__(self, embed: Embed, num_parameters: int) -> None:
-        self._embed, self.num_parameters = embed, num_parameters
+    def __init__(self, embed: Embed, num_parameters: int, words: WordTable | None = None) -> None:
+        self._embed, self.num_parameters, self.words = embed, num_parameters, words
         self._known: dict[str, Vectors] = {}
         self._seconds, self._characters = 0.0, 0
 
@@ -230,7 +230,7 @@ def open_embedder(contestant: Contestant, out: Path, depth: int | None = None) -
             warnings.simplefilter("ignore", TruncationWarning)
             return encoder.embed(texts, depth=depth)
 
-    return Embedder(embed, encoder.members[0].engine.num_bytes // 4)
+    return Embedder(embed, encoder.members[0].engine.num_bytes // 4, WordTable.of(encoder))
 
 
 def open_static(contestant: Contestant, out: Path) -> Embedder:
@@ -423,7 +423,7 @@ def run_mixed(cell: Cell, embedder: Embedder) -> Outcome:
         return vectors
 
     begun = time.perf_counter()
-    rung = make_frozen(EncoderVectors(embed, 0), kind.answer_type, words=True, seed=cell.seed)
+    rung = make_frozen(EncoderVectors(embed, 0, embedder.words), kind.answer_type, words=True, seed=cell.seed)
     targets = [kind.baseline_target(one) for one in cell.train.examples]
     rung.fit([kind.inputs(one) for one in cell.train.examples], targets)
     metrics = score(cell, rung.predict([kind.inputs(one) for one in cell.scored.examples]))

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from litebert.baselines.ladder import LADDER, make_rung
 from litebert.baselines.likelihood import LikelyOption
-from litebert.baselines.overlap import BagSimilarity, IdfSimilarity, SimilarOption
+from litebert.baselines.options import SimilarOption
+from litebert.baselines.overlap import BagSimilarity, IdfSimilarity
 from litebert.baselines.questions import FirstWords, SimilarSentence, cut_sentences, pick_span
 from litebert.errors import RequestError
 
@@ -25,6 +26,13 @@ QUESTIONS = [
 @pytest.mark.parametrize("similarity", [BagSimilarity(), IdfSimilarity()])
 def test_options_of_the_passage_are_chosen(similarity: BagSimilarity) -> None:
     assert SimilarOption(similarity).fit(CHOICES, [0, 1, 2]).predict(CHOICES) == [0, 1, 2]
+
+
+def test_what_a_likeness_counts_is_learnt_from_the_answers() -> None:
+    learnt = SimilarOption(BagSimilarity()).fit(CHOICES * 30, [1, 0, 1] * 30)  # what the passage does not have is right
+    assert all(found != like for found, like in zip(learnt.predict(CHOICES), [0, 1, 2], strict=True))
+    with pytest.raises(RequestError):
+        SimilarOption(BagSimilarity()).fit([], [])
 
 
 def test_language_model_prefers_what_it_has_read() -> None:

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from litebert.baselines.vectors import EncoderVectors, make_frozen
+from litebert.baselines.options import ChoiceItem
+from litebert.baselines.vectors import EncoderVectors, WordTable, make_frozen
+from litebert.inference.load import load
 from litebert.tasks.kinds.kind import AnswerType
 
 MEANING = {"cat": 0, "kitten": 0, "dog": 1, "puppy": 1, "odd": 2}
@@ -21,7 +23,7 @@ class Embed:
 
     def __call__(self, texts: list[str]) -> NDArray[Any]:
         self.asked += texts
-        return np.array([np.eye(3)[MEANING[text.split()[-1]]] * 7 + 0.1 * (len(text) % 3) for text in texts])
+        return np.array([np.eye(3)[MEANING[text.split()[-1] if text else "odd"]] * 7 + 0.1 * (len(text) % 3) for text in texts])
 
 
 @pytest.mark.parametrize("words", [False, True])
@@ -70,3 +72,37 @@ def test_vectors_that_say_nothing_do_not_drown_the_words(answer_type: AnswerType
     targets = [LABELS[answer_type][number % 2] for number in numbers]
     rung.fit(texts[:300], targets[:300])
     assert np.mean([one == other for one, other in zip(rung.predict(texts[300:]), targets[300:], strict=True)]) > 0.95
+
+
+def test_rare_words_of_a_text_weigh_more_than_frequent_ones() -> None:
+    words = WordTable.of(load())
+    before = words.average(["the cat", "cat", "the"])
+    after = words.fit(["the dog", "the house", "the sea", "a cat"]).average(["the cat", "cat", "the"])
+    assert after[0] @ after[1] > before[0] @ before[1]
+    assert after[0] @ after[2] < before[0] @ before[2]
+    np.testing.assert_allclose(np.linalg.norm(after, axis=1), 1, rtol=1e-5)
+    assert not words.average([""]).any()
+    assert words.size_bytes > 0
+
+
+def test_what_an_encoder_says_of_a_text_is_its_states_and_its_words() -> None:
+    pipeline = load()
+    vectors = EncoderVectors.of(pipeline).fit(["a cat", "the sea"])
+    texts = ["a cat", "a kitten"]
+    states, words = np.split(vectors.average(texts), [pipeline.config.hidden_size], axis=1)
+    embedded = np.asarray(pipeline.embed(texts))
+    np.testing.assert_allclose(states, embedded / np.linalg.norm(embedded, axis=1, keepdims=True) / 2**0.5, rtol=1e-4)
+    np.testing.assert_allclose(
+        words, WordTable.of(pipeline).fit(["a cat", "the sea"]).average(texts) / 2**0.5, rtol=1e-4
+    )
+
+
+@pytest.mark.parametrize("words", [False, True])
+def test_options_are_known_by_their_vectors(words: bool) -> None:
+    rung = make_frozen(EncoderVectors(Embed(), 0), "option", words)
+    items: list[ChoiceItem] = [
+        (f"there was a {one}", "", [f"my {other}" for other in MEANING]) for one in ("cat", "dog")
+    ]
+    rung.fit(items, [1, 3])  # the word itself is wrong
+    assert rung.predict([("there was an odd", "", ["the dog", "that odd", "one cat"])]) == [1]
+    assert rung.predict([]) == []

@@ -75,7 +75,7 @@ class BagOfWords:
         counts = self._counter.transform(singles)
         self._idf = TfidfTransformer(sublinear_tf=True).fit(counts) if self._weighting == "tf-idf" else None
         bags = self._weigh_bags(counts)
-        vectors = None if self._vectors is None else self._vectors.average(singles).astype(np.float64)
+        vectors = None if self._vectors is None else self._vectors.fit(singles).average(singles).astype(np.float64)
         if vectors is not None:
             self._weight = self._choose_weight(bags, vectors, targets)
         self._model.fit(self._make_features(bags, vectors), targets)

@@ -7,22 +7,18 @@ paper should say how far above the others it stands.
 
 import statistics
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from litebert.baselines.ladder import EXPLANATIONS, LADDER, make_rung
 from litebert.baselines.tf_idf import learn_tf_idf
 from litebert.baselines.vectors import EncoderVectors, make_frozen
 from litebert.errors import RequestError
 from litebert.folders import write_json
-from litebert.inference.load import TruncationWarning, load
+from litebert.inference.load import load
 from litebert.tasks.config import FinetuneConfig, choose_length, configure, measure_volume
 from litebert.tasks.finetune import finetune, open_encoder
 from litebert.tasks.kinds import kind_of
@@ -117,21 +113,14 @@ class Comparison:
     def rungs(self) -> list[str]:
         """The names of all rungs, from the simplest upwards."""
         answer_type = kind_of(self.task).answer_type
-        frozen = (FROZEN, MIXED) if answer_type in ("label", "labels", "number") else ()
+        frozen = (FROZEN, MIXED) if answer_type in ("label", "labels", "number", "option") else ()
         beside = (BESIDE,) if answer_type in ("label", "labels") else ()
         return [MAJORITY, *LADDER[answer_type], *frozen, SCRATCH, PRETRAINED, *beside]
 
     @cached_property
     def vectors(self) -> EncoderVectors:
         """Of the encoder, as it is."""
-        pipeline = load(self.config.begin_from or self.encoder)
-
-        def embed(texts: list[str]) -> NDArray[Any]:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", TruncationWarning)
-                return np.asarray(pipeline.embed(texts))
-
-        return EncoderVectors(embed, pipeline.members[0].engine.num_bytes)
+        return EncoderVectors.of(load(self.config.begin_from or self.encoder))
 
     def describe(self, rows: Sequence[ResultRow]) -> dict[str, Any]:
         """The comparison as it is saved: what was asked, with which settings, and the rows of the table."""

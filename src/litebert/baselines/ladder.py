@@ -19,7 +19,8 @@ from typing import Any, Protocol, Self
 from litebert.baselines.bag_of_words import BagOfWords
 from litebert.baselines.likelihood import LikelyOption, NgramClassifier, NgramLabeler
 from litebert.baselines.linear import LinearClassifier, LinearLabeler, LinearRegressor
-from litebert.baselines.overlap import BagSimilarity, IdfSimilarity, SimilarOption, VectorSimilarity
+from litebert.baselines.options import SimilarOption
+from litebert.baselines.overlap import BagSimilarity, IdfSimilarity, VectorSimilarity
 from litebert.baselines.questions import FirstWords, SimilarSentence
 from litebert.baselines.word2vec import AveragedVectors
 from litebert.errors import RequestError

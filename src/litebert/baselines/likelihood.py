@@ -12,7 +12,7 @@ import numpy as np
 from litebert.baselines.bag_of_words import choose_vocabulary
 from litebert.baselines.linear import check_examples, sort_labels
 from litebert.baselines.ngram import NgramModel
-from litebert.baselines.overlap import BLANK, ChoiceItem, fill_blank
+from litebert.baselines.options import BLANK, ChoiceItem, fill_blank
 from litebert.errors import RequestError
 from litebert.text.words import Text, join_words, split_words
 

@@ -56,7 +56,7 @@ class LinearModel(Protocol):
 class TextVectors(Protocol):
     """What gives a text a vector."""
 
-    def fit(self, texts: Sequence[str]) -> object:
+    def fit(self, texts: Sequence[str]) -> Self:
         """Learn what there is to learn from texts."""
 
     def average(self, texts: Sequence[str]) -> NDArray[np.float32]:

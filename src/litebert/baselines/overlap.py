@@ -1,4 +1,4 @@
-"""How alike two texts are, and what follows from it for multiple choice: the option that the passage is closest to.
+"""How alike two texts are, by what they share: what options and answers are found by.
 
 Similarity is the cosine between the bags of words of two texts, between those bags weighed by idf, or between averaged
 word vectors.
@@ -15,20 +15,11 @@ from litebert.baselines.word2vec import WordVectors
 from litebert.text.words import split_words
 
 __all__ = [
-    "BLANK",
     "BagSimilarity",
-    "ChoiceItem",
     "IdfSimilarity",
-    "SimilarOption",
     "Similarity",
     "VectorSimilarity",
-    "fill_blank",
 ]
-
-ChoiceItem = tuple[str, str, Sequence[str]]
-"""A passage, a question about it, and the options."""
-BLANK = "_"
-"""Stands in a question where the answer belongs."""
 
 
 class Similarity(Protocol):
@@ -123,38 +114,6 @@ class VectorSimilarity:
     def size_bytes(self) -> int:
         """Bytes of the vectors and the words."""
         return self._vectors.size_bytes
-
-
-class SimilarOption:
-    """Multiple choice: the option that, with the question, is most like the passage; of equals the first."""
-
-    def __init__(self, similarity: Similarity) -> None:
-        self._similarity = similarity
-
-    def fit(self, items: Sequence[ChoiceItem], answers: Sequence[int]) -> Self:
-        """Learn what words are worth from passages and options; the answers are not needed."""
-        passages = [passage for passage, _, _ in items]
-        self._similarity.fit([*passages, *(fill_blank(item, i) for item in items for i in range(len(item[2])))])
-        return self
-
-    def predict(self, items: Sequence[ChoiceItem]) -> list[int]:
-        """For each item the index of an option."""
-        best = []
-        for item in items:
-            similarities = self._similarity.compare(item[0], [fill_blank(item, i) for i in range(len(item[2]))])
-            best.append(similarities.index(max(similarities)))
-        return best
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of what the similarity has learnt."""
-        return self._similarity.size_bytes
-
-
-def fill_blank(item: ChoiceItem, option: int) -> str:
-    """A question with an option instead of its blank (`_`), or behind it."""
-    _, question, options = item
-    return question.replace(BLANK, options[option], 1) if BLANK in question else f"{question} {options[option]}"
 
 
 def _cosine(first: dict[str, float], second: dict[str, float]) -> float:

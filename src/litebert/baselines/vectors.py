@@ -1,39 +1,112 @@
 """Vectors of texts from an encoder that stays as it is: what stands between counting words and fine-tuning."""
 
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse  # type: ignore[import-untyped]
 
 from litebert.baselines.bag_of_words import BagOfWords
 from litebert.baselines.ladder import Baseline
-from litebert.baselines.linear import LinearClassifier, LinearLabeler, LinearModel, LinearRegressor
+from litebert.baselines.linear import (
+    LinearClassifier,
+    LinearLabeler,
+    LinearModel,
+    LinearRegressor,
+    Matrix,
+    TextVectors,
+)
+from litebert.baselines.options import SimilarOption
+from litebert.baselines.overlap import IdfSimilarity
 from litebert.baselines.word2vec import AveragedVectors
+from litebert.inference.load import Pipeline, TruncationWarning, normalize
 from litebert.tasks.kinds.kind import AnswerType
+from litebert.text.tokenizer import Tokenizer
 
-__all__ = ["FROZEN_STRENGTH", "EncoderVectors", "make_frozen"]
+__all__ = ["FROZEN_STRENGTH", "EncoderSimilarity", "EncoderVectors", "WordTable", "make_frozen"]
 
 FROZEN_STRENGTH = 0.03  # C on some hundred features of deviation 1
+_LEAST_RARITY = 0.01  # of a piece that is in every text
 _MIXED_STRENGTH = 10.0  # C on rows of length 1, as for tf-idf
 
 
-class EncoderVectors:
-    """What an encoder makes of texts, in the form of word vectors that need no learning. A text is embedded once.
+class WordTable:
+    """The mean of a text's word vectors, as the table of an encoder has them.
 
-    `size_bytes` is that of the encoder.
+    A piece weighs the more the fewer of the training texts it is in: the logarithm of their inverse share.
     """
 
-    def __init__(self, embed: Callable[[list[str]], NDArray[Any]], size_bytes: int) -> None:
-        self._embed, self.size_bytes = embed, size_bytes
+    def __init__(self, tokenizer: Tokenizer, table: NDArray[np.float32]) -> None:
+        self._tokenizer, self._table = tokenizer, table
+        self._rarity = np.ones(len(table), np.float32)
+
+    @classmethod
+    def of(cls, pipeline: Pipeline) -> Self:
+        """Of a model that is open."""
+        member = pipeline.members[0]
+        return cls(member.tokenizer, member.engine.weights["encoder.embeddings.words.weight"])
+
+    def fit(self, texts: Sequence[str]) -> Self:
+        """Count in how many different texts each piece is."""
+        counts = self._count_pieces(list(dict.fromkeys(texts)))
+        holding = np.bincount(counts.indices, minlength=counts.shape[1])
+        self._rarity = np.log((1 + counts.shape[0]) / (1 + holding)).astype(np.float32) + _LEAST_RARITY
+        return self
+
+    def average(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """A vector of length 1 for each text; zeros for one without pieces."""
+        means: NDArray[np.float32] = self._count_pieces(texts).multiply(self._rarity).tocsr() @ self._table
+        return normalize(means)
+
+    def _count_pieces(self, texts: Sequence[str]) -> Matrix:
+        """How often each piece is in each text."""
+        ids, counts = self._tokenizer.encode_plain(list(texts))
+        rows = np.repeat(np.arange(len(texts)), counts)
+        found = sparse.csr_matrix((np.ones(len(ids), np.float32), (rows, ids)), (len(texts), len(self._table)))
+        found.sum_duplicates()
+        return found
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the weights; the table is the encoder's."""
+        return int(self._rarity.nbytes)
+
+
+class EncoderVectors:
+    """What an encoder makes of texts, in the form of word vectors. A text is embedded once.
+
+    Beside the mean of its last states stands what `words` say: in that mean frequent words drown rare ones, and of a
+    small encoder the word vectors say more than the states (docs/LOG.md). `size_bytes` is that of the encoder.
+    """
+
+    def __init__(
+        self, embed: Callable[[list[str]], NDArray[Any]], size_bytes: int, words: TextVectors | None = None
+    ) -> None:
+        self._embed, self._words = embed, words
+        self.size_bytes = size_bytes + (0 if words is None else words.size_bytes)
         self._known: dict[str, NDArray[np.float32]] = {}
         self._seconds = 0.0
         self.saved_seconds = 0.0
         """What it would have taken to embed known texts again, about: whoever measures time adds it."""
 
+    @classmethod
+    def of(cls, pipeline: Pipeline) -> Self:
+        """Of a model that is open; of a long text it reads the beginning, and of its words all."""
+
+        def embed(texts: list[str]) -> NDArray[Any]:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", TruncationWarning)
+                return np.asarray(pipeline.embed(texts))
+
+        return cls(embed, pipeline.members[0].engine.num_bytes, WordTable.of(pipeline))
+
     def fit(self, texts: Sequence[str]) -> Self:
-        """Nothing is learnt."""
+        """Learn how rare words are; the encoder stays as it is."""
+        if self._words is not None:
+            self._words.fit(texts)
         return self
 
     def average(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -43,15 +116,44 @@ class EncoderVectors:
             self.saved_seconds += (len(texts) - len(new)) * self._seconds / len(self._known)
         if new:
             begun = time.perf_counter()
-            vectors = np.asarray(self._embed(new), np.float32)
-            vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+            vectors = normalize(np.asarray(self._embed(new), np.float32))
             self._known |= dict(zip(new, vectors, strict=True))
             self._seconds += time.perf_counter() - begun
-        return np.stack([self._known[text] for text in texts])
+        states = np.stack([self._known[text] for text in texts])
+        return states if self._words is None else normalize(np.hstack([states, self._words.average(texts)]))
+
+
+class EncoderSimilarity:
+    """The cosine between an encoder's vectors."""
+
+    def __init__(self, vectors: EncoderVectors) -> None:
+        self._vectors = vectors
+
+    def fit(self, texts: Sequence[str]) -> Self:
+        """Learn how rare words are."""
+        self._vectors.fit(texts)
+        return self
+
+    def weigh(self, word: str) -> float:
+        """1 for every word."""
+        return 1.0
+
+    def compare(self, text: str, others: Sequence[str]) -> list[float]:
+        """The cosine of a text with each of the others."""
+        first, *rest = self._vectors.average([text, *others])
+        return [float(first @ other) for other in rest]
+
+    @property
+    def size_bytes(self) -> int:
+        """That of the encoder."""
+        return self._vectors.size_bytes
 
 
 def make_frozen(vectors: EncoderVectors, answer_type: AnswerType, words: bool, seed: int = 0) -> Baseline:
     """A linear model on an encoder's vectors, with tf-idf beside them or without."""
+    if answer_type == "option":
+        alike = EncoderSimilarity(vectors)
+        return SimilarOption(IdfSimilarity(), alike) if words else SimilarOption(alike)
     strength = _MIXED_STRENGTH if words else FROZEN_STRENGTH
     models: dict[AnswerType, LinearModel] = {
         "label": LinearClassifier(strength, seed),

@@ -5,12 +5,10 @@ All cells of a seed are measured on the same text and examples, so that they can
 
 import math
 import statistics
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -22,7 +20,7 @@ from litebert.corpus.corpus import HELD_OUT, TRAIN, Corpus
 from litebert.corpus.examples import Pairs
 from litebert.corpus.stream import BatchStream, StreamConfig
 from litebert.errors import RequestError
-from litebert.inference.load import TruncationWarning, load
+from litebert.inference.load import load
 from litebert.lab.scales import Scale
 from litebert.model.model import Model
 from litebert.pretraining.evaluation import evaluate_held_out, held_out_batches
@@ -156,14 +154,7 @@ def read_task(entry: str) -> tuple[str, Dataset]:
 
 def measure_tasks(folder: Path, tasks: Sequence[str], scale: Scale, seed: int) -> Measured:
     """A linear model on the encoder's frozen vectors, for each task, by the task's first metric; and their mean."""
-    pipeline = load(folder)
-
-    def embed(texts: list[str]) -> NDArray[Any]:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", TruncationWarning)
-            return np.asarray(pipeline.embed(texts))
-
-    vectors = EncoderVectors(embed, 0)
+    vectors = EncoderVectors.of(load(folder))
     metrics: dict[str, float] = {}
     for entry in tasks:
         name, data = read_task(entry)
