@@ -1,5 +1,6 @@
 """Words that are counted beside an encoder: kept in a file, they say what scikit-learn's model of them said."""
 
+import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -17,11 +18,13 @@ from litebert.baselines.linear import LinearClassifier, LinearLabeler
 from litebert.baselines.tf_idf import learn_tf_idf
 from litebert.errors import FolderError, RequestError
 from litebert.tasks.kinds import kind_of
+from litebert.tasks.kinds.questions.sentences import add_ratings
+from litebert.tasks.kinds.questions.spans import Candidate, Prediction
 from litebert.tasks.saved import TASK_FILE, read_saved_task
-from litebert.tasks.task import TextExample
+from litebert.tasks.task import Answer, Dataset, Predictions, QuestionExample, TextExample
 from litebert.tasks.tf_idf import TF_IDF_FILE, TF_IDF_WEIGHT, TfIdf, choose_weight
 from litebert.text.tokenizer import Tokenizer
-from litebert.text.words import Text
+from litebert.text.words import Text, find_words
 from tests.tasks.small import TASKS, make_data, make_encoder
 
 WORDS = st.lists(st.sampled_from(["a", "b", "c", "d", "e", "f", "고양이", "我爱"]), max_size=8).map(" ".join)
@@ -102,7 +105,7 @@ def test_examples_without_labels_are_not_learnt_from() -> None:
 
 
 def test_numbers_and_tags_have_no_classes() -> None:
-    for name in ("regression", "similarity", "tagging", "questions"):
+    for name in ("regression", "similarity", "tagging", "choice"):
         data = make_data(name)
         with pytest.raises(RequestError, match="--tf-idf is for classes"):
             learn_tf_idf(data.task, data.splits["train"])
@@ -237,3 +240,80 @@ def test_a_run_goes_on_with_its_words(small_tokenizer: Tokenizer, tmp_path: Path
     whole = litebert.finetune(data, out=tmp_path / "whole", **how)
     again = litebert.finetune(data, out=tmp_path / "whole", resume=True, **how)
     assert again.metrics == whole.metrics
+
+
+# --- beside a model that answers questions ----------------------------------------------------------------------------
+
+NAMES, DEEDS = ("Anna", "Bert", "Clara", "David"), ("crossed the bridge", "painted a boat", "sold three apples")
+
+
+def ask(number: int) -> QuestionExample:
+    """A question about one of six sentences that are alike but for what they are about."""
+    generator = np.random.default_rng(number)
+    facts = [(name, deed) for name in NAMES for deed in DEEDS]
+    chosen = [facts[index] for index in generator.permutation(len(facts))[:6]]
+    years = [str(year) for year in generator.permutation(np.arange(1800, 2000))[:6]]
+    context = " ".join(f"{name} {deed} in {year}." for (name, deed), year in zip(chosen, years, strict=True))
+    (name, deed), year = chosen[3], years[3]
+    answer = Answer(year, context.index(year))
+    return QuestionExample(str(number), f"When was it that {name} {deed}?", context, (answer,))
+
+
+@pytest.fixture(scope="module")
+def answering(small_tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -> litebert.FinetuneResult:
+    """A short run on questions, with words."""
+    folder = tmp_path_factory.mktemp("answering")
+    encoder = make_encoder(folder / "encoder", small_tokenizer)
+    splits = {"train": [*map(ask, range(60))], "dev": [*map(ask, range(100, 124))]}
+    data = Dataset(TASKS["questions"], splits)
+    return litebert.finetune(data, model=encoder, out=folder / "run", steps=2, tf_idf=True, max_length=64)
+
+
+def test_answers_are_looked_for_in_sentences_like_the_question(answering: litebert.FinetuneResult) -> None:
+    pipeline = litebert.load(answering.folder)
+    (member,) = pipeline.members
+    assert member.saved is not None
+    alone = replace(pipeline, members=(replace(member, saved=member.saved.model_copy(update={"tf_idf": None})),))
+    questions = [*map(ask, range(200, 230))]
+
+    def count(answers: Predictions) -> int:
+        """Answers in the sentence of the right one."""
+        found = 0
+        for one, details in zip(questions, answers.details, strict=True):
+            begin = details["nbest"][0]["begin"]
+            right = one.answers[0].begin if one.answers else -1
+            found += one.context[:begin].count(". ") == one.context[:right].count(". ")
+        return found
+
+    assert count(pipeline.answer_examples(questions)) > 20 > 12 > count(alone.answer_examples(questions))
+    assert pipeline.evaluate([*map(ask, range(100, 124))]).metrics["f1"] == pytest.approx(answering.metrics["f1"])
+
+
+def test_the_card_of_questions_says_that_words_are_counted(answering: litebert.FinetuneResult) -> None:
+    assert "tf-idf of" in (answering.model / "README.md").read_text(encoding="utf-8")
+
+
+@given(st.lists(st.floats(-20, 20), min_size=1, max_size=8), st.floats(0, 5))
+def test_words_move_answers_and_lose_none(scores: list[float], weight: float) -> None:
+    context = "One two three. Four five six. Seven eight."
+    words = list(find_words(context))[: len(scores)]
+    total = math.fsum(map(math.exp, scores))
+    before = Prediction(
+        tuple(
+            Candidate(word, begin, end, score, math.exp(score) / total)
+            for (word, begin, end), score in sorted(zip(words, scores, strict=True), key=lambda item: -item[1])
+        ),
+        null_odds=1.5,
+    )
+    ratings = np.array([[0, 1.0], [15, 2.0], [30, 0.5]], np.float32)
+    after = add_ratings(before, ratings, weight)
+    assert {(one.text, one.begin) for one in after.candidates} == {(one.text, one.begin) for one in before.candidates}
+    assert math.fsum(one.probability for one in after.candidates) == pytest.approx(1)
+    assert [one.score for one in after.candidates] == sorted((one.score for one in after.candidates), reverse=True)
+    assert after.null_odds == before.null_odds
+    for one in after.candidates:
+        rating = ratings[context[: one.begin].count(". "), 1]
+        alone = next(other for other in before.candidates if other.begin == one.begin)
+        assert one.score == pytest.approx(alone.score + weight * rating, abs=1e-5)
+    assert add_ratings(before, ratings[:0], weight) is before
+    assert add_ratings(Prediction((), 2.0), ratings, weight).candidates == ()

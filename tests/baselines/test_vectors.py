@@ -23,7 +23,9 @@ class Embed:
 
     def __call__(self, texts: list[str]) -> NDArray[Any]:
         self.asked += texts
-        return np.array([np.eye(3)[MEANING[text.split()[-1] if text else "odd"]] * 7 + 0.1 * (len(text) % 3) for text in texts])
+        return np.array(
+            [np.eye(3)[MEANING[text.split()[-1] if text else "odd"]] * 7 + 0.1 * (len(text) % 3) for text in texts]
+        )
 
 
 @pytest.mark.parametrize("words", [False, True])

@@ -18,12 +18,12 @@ from litebert.baselines.tf_idf import learn_tf_idf
 from litebert.baselines.vectors import EncoderVectors, make_frozen
 from litebert.errors import RequestError
 from litebert.folders import write_json
-from litebert.inference.load import load
+from litebert.inference.load import Pipeline, load
 from litebert.tasks.config import FinetuneConfig, choose_length, configure, measure_volume
 from litebert.tasks.finetune import finetune, open_encoder
 from litebert.tasks.kinds import kind_of
 from litebert.tasks.metrics import compute_metrics, has_learnt, measure_majority, summarize_seeds
-from litebert.tasks.outputs import score_tf_idf, weigh_tf_idf
+from litebert.tasks.outputs import score_tf_idf
 from litebert.tasks.readers.sources import hold_out, is_official
 from litebert.tasks.task import Dataset, Example, Predictions, Task
 from litebert.tasks.tf_idf import TF_IDF_WEIGHT, TfIdf
@@ -114,7 +114,7 @@ class Comparison:
         """The names of all rungs, from the simplest upwards."""
         answer_type = kind_of(self.task).answer_type
         frozen = (FROZEN, MIXED) if answer_type in ("label", "labels", "number", "option") else ()
-        beside = (BESIDE,) if answer_type in ("label", "labels") else ()
+        beside = (BESIDE,) if answer_type in ("label", "labels", "span") else ()
         return [MAJORITY, *LADDER[answer_type], *frozen, SCRATCH, PRETRAINED, *beside]
 
     @cached_property
@@ -228,7 +228,7 @@ def run_encoder(
 
     Where the metrics are computed on development examples, the encoder chooses its checkpoint (and threshold) on a
     tenth of its training examples instead, which it does not learn from. The other rungs choose nothing, and learn
-    from all.
+    from all; so do words beside it, once their weight is chosen.
     """
     task, data = comparison.task, comparison.data
     if comparison.split == "dev":
@@ -236,10 +236,11 @@ def run_encoder(
         data = Dataset(task, {"train": learnt, "dev": dev}, data.num_skipped)
     metrics: dict[int, dict[str, float]] = {}
     seconds, rates, size = [], [], 0
-    words, words_seconds = None, 0.0
+    words: tuple[TfIdf, TfIdf] | None = None
+    words_seconds = 0.0
     if name == BESIDE:
         begun = time.perf_counter()
-        words = learn_tf_idf(task, data.splits["train"])
+        words = learn_tf_idf(task, data.splits["train"]), learn_tf_idf(task, comparison.train)
         words_seconds = time.perf_counter() - begun
     for seed in range(comparison.num_seeds):
         folder = comparison.out / (SCRATCH if name == SCRATCH else PRETRAINED).replace(" ", "-") / f"seed-{seed}"
@@ -252,7 +253,7 @@ def run_encoder(
         rates.append(rate)
         seconds.append(outcome.seconds + words_seconds)
         size = (RunFolder(folder).model / "model.safetensors").stat().st_size
-        size += 0 if words is None else len(words.to_bytes())
+        size += 0 if words is None else len(words[1].to_bytes())
     values = {seed: found[task.metric] for seed, found in metrics.items()}
     summary = summarize_seeds(values, None)
     middle = min(values, key=lambda seed: abs(values[seed] - summary["median"]))
@@ -268,24 +269,30 @@ def run_encoder(
 
 
 def _evaluate(
-    folder: Path, examples: Sequence[Example], words: TfIdf | None, dev: Sequence[Example] | None
+    folder: Path, examples: Sequence[Example], words: tuple[TfIdf, TfIdf] | None, dev: Sequence[Example] | None
 ) -> tuple[dict[str, float], float]:
     """The metrics of a fine-tuned model with words beside it or without, and how many examples a second it answers.
 
-    How much words weigh is chosen on development examples, as fine-tuning with words would.
+    How much words weigh is chosen on development examples, which the first of `words` has not seen, as fine-tuning with
+    words would. The second has learnt from all that there is, and answers.
     """
     pipeline = load(folder)
     if words is not None:
-        (member,) = pipeline.members
-        weight = TF_IDF_WEIGHT
+        task, weight = pipeline.task, TF_IDF_WEIGHT
+        partial, whole = words
         if dev:
-            task = member.task.task
-            weight = weigh_tf_idf(score_tf_idf(words, task, dev), task, dev, pipeline.run(dev)[0])
-        saved = member.task.model_copy(update={"tf_idf": words.scaled(weight)})
-        pipeline = replace(pipeline, members=(replace(member, saved=saved),))
+            outputs, _ = _add_words(pipeline, partial.scaled(0.0)).run(dev)
+            weight = kind_of(task).weigh_words(task, dev, outputs, score_tf_idf(partial, task, dev))
+        pipeline = _add_words(pipeline, whole.scaled(weight))
     begun = time.perf_counter()
     metrics = pipeline.evaluate(examples).metrics
     return metrics, len(examples) / max(time.perf_counter() - begun, 1e-9)
+
+
+def _add_words(pipeline: Pipeline, words: TfIdf) -> Pipeline:
+    (member,) = pipeline.members
+    saved = member.task.model_copy(update={"tf_idf": words})
+    return replace(pipeline, members=(replace(member, saved=saved),))
 
 
 def _make_row(

@@ -5,13 +5,13 @@ It is the oldest idea for extractive questions: what is asked stands beside what
 """
 
 import math
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Self
 
 from litebert.baselines.overlap import Similarity
 from litebert.errors import RequestError
+from litebert.tasks.kinds.questions.sentences import locate_sentences
 from litebert.tasks.kinds.questions.squad_metrics import choose_threshold
 from litebert.tasks.task import Answer, QuestionExample
 from litebert.text.words import WordSpan, find_words, split_words
@@ -20,7 +20,6 @@ __all__ = ["FirstWords", "QuestionItem", "SimilarSentence", "cut_sentences", "pi
 
 QuestionItem = tuple[str, str]
 """A question and its context."""
-_SENTENCE_END = re.compile(r"[.!?][\"')\]]*\s+|[。！？…]+|\n+")
 _LONGEST_ANSWER = 6
 _NUM_FREQUENT = 50
 
@@ -102,9 +101,7 @@ def cut_sentences(text: str) -> list[str]:
     >>> cut_sentences("It rains. Why? 因为是春天。是的。")
     ['It rains.', 'Why?', '因为是春天。', '是的。']
     """
-    ends = [match.end() for match in _SENTENCE_END.finditer(text)]
-    pieces = (text[begin:end].strip() for begin, end in zip([0, *ends], [*ends, len(text)], strict=True))
-    return [piece for piece in pieces if split_words(piece)]
+    return [text[begin:end] for begin, end in locate_sentences(text)]
 
 
 def pick_span(sentence: str, question: str, similarity: Similarity, frequent: set[str] | frozenset[str]) -> str:

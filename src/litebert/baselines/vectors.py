@@ -88,6 +88,7 @@ class EncoderVectors:
         self._embed, self._words = embed, words
         self.size_bytes = size_bytes + (0 if words is None else words.size_bytes)
         self._known: dict[str, NDArray[np.float32]] = {}
+        self._beside: dict[str, NDArray[np.float32]] = {}
         self._seconds = 0.0
         self.saved_seconds = 0.0
         """What it would have taken to embed known texts again, about: whoever measures time adds it."""
@@ -107,6 +108,7 @@ class EncoderVectors:
         """Learn how rare words are; the encoder stays as it is."""
         if self._words is not None:
             self._words.fit(texts)
+            self._beside = {}
         return self
 
     def average(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -120,7 +122,12 @@ class EncoderVectors:
             self._known |= dict(zip(new, vectors, strict=True))
             self._seconds += time.perf_counter() - begun
         states = np.stack([self._known[text] for text in texts])
-        return states if self._words is None else normalize(np.hstack([states, self._words.average(texts)]))
+        if self._words is None:
+            return states
+        new = list(dict.fromkeys(text for text in texts if text not in self._beside))
+        if new:
+            self._beside |= dict(zip(new, self._words.average(new), strict=True))
+        return normalize(np.hstack([states, np.stack([self._beside[text] for text in texts])]))
 
 
 class EncoderSimilarity:

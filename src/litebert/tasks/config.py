@@ -85,7 +85,8 @@ class FinetuneConfig(RunConfig):
     @property
     def options(self) -> EncodeOptions:
         """How texts are encoded."""
-        return EncodeOptions(self.max_length, self.windows)
+        options = EncodeOptions(self.max_length, self.windows)
+        return options.beside_words() if self.tf_idf else options
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from litebert.tasks.features import Features, order_epoch
 from litebert.tasks.kinds import kind_of
 from litebert.tasks.kinds.options import TargetScale
 from litebert.tasks.metrics import Evaluation, evaluate_outputs, measure_majority
-from litebert.tasks.outputs import TorchRunner, add_tf_idf, run_model, score_tf_idf, weigh_tf_idf
+from litebert.tasks.outputs import TorchRunner, add_tf_idf, run_model, score_tf_idf
 from litebert.tasks.predictions import write_predictions
 from litebert.tasks.saved import SavedTask, read_saved_task
 from litebert.tasks.task import Dataset, Example, Task, hash_examples
@@ -155,8 +155,9 @@ class Finetuning:
         outputs = self._answer(self.model, examples, self.dev_features, self.config.scale)
         chosen: dict[str, float] = {}
         if self._dev_words is not None:
-            weight = weigh_tf_idf(self._dev_words, self.task, examples, outputs)
-            outputs = [output + weight * words for output, words in zip(outputs, self._dev_words, strict=True)]
+            weight = self.task_kind.weigh_words(self.task, examples, outputs, self._dev_words)
+            said = zip(outputs, self._dev_words, strict=True)
+            outputs = [self.task_kind.add_words(output, words, weight) for output, words in said]
             chosen = {"tf_idf_weight": weight}
         metrics = evaluate_outputs(self.task, examples, outputs)[0] | chosen
         shared = self.world.add([value if self.world.is_main else 0.0 for value in metrics.values()])

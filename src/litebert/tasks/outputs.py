@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
 from numpy.typing import NDArray
 
 from litebert.config import ModelConfig
@@ -12,12 +11,12 @@ from litebert.tasks.kinds import kind_of
 from litebert.tasks.kinds.options import EncodeOptions, Outputs
 from litebert.tasks.saved import SavedTask
 from litebert.tasks.task import Example, Task
-from litebert.tasks.tf_idf import TfIdf, choose_weight
+from litebert.tasks.tf_idf import TfIdf
 
 if TYPE_CHECKING:
     from litebert.model.model import Model
 
-__all__ = ["Runner", "TorchRunner", "add_tf_idf", "run_model", "run_saved", "score_tf_idf", "weigh_tf_idf"]
+__all__ = ["Runner", "TorchRunner", "add_tf_idf", "run_model", "run_saved", "score_tf_idf"]
 
 _TARGETS = ("labels", "start_positions", "end_positions")
 
@@ -110,20 +109,11 @@ def run_saved(
 
 def score_tf_idf(tf_idf: TfIdf, task: Task, examples: Sequence[Example]) -> list[NDArray[Any]]:
     """What counted words say about each example."""
-    return tf_idf.score([kind_of(task).inputs(example) for example in examples])
+    kind = kind_of(task)
+    return [kind.score_words(tf_idf, example) for example in examples]
 
 
 def add_tf_idf(tf_idf: TfIdf, task: Task, examples: Sequence[Example], outputs: Sequence[Any]) -> list[Any]:
     """Logits of a model and of counted words, together."""
-    scores = score_tf_idf(tf_idf, task, examples)
-    return [output + score for output, score in zip(outputs, scores, strict=True)]
-
-
-def weigh_tf_idf(scores: Sequence[Any], task: Task, examples: Sequence[Example], outputs: Sequence[Any]) -> float:
-    """How much the scores of counted words should weigh beside a model's outputs, by examples with labels."""
-    kind, numbers = kind_of(task), {label: number for number, label in enumerate(task.labels)}
-    targets = np.zeros((len(examples), len(numbers)))
-    for row, example in zip(targets, examples, strict=True):
-        row[[numbers[label] for label in kind.label_names(example)]] = 1
-    exclusive = kind.answer_type == "label"
-    return choose_weight(np.reshape(outputs, targets.shape), np.reshape(scores, targets.shape), targets, exclusive)
+    kind, scores = kind_of(task), score_tf_idf(tf_idf, task, examples)
+    return [kind.add_words(output, score) for output, score in zip(outputs, scores, strict=True)]

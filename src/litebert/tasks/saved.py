@@ -38,7 +38,8 @@ class SavedTask(BaseModel):
     @property
     def options(self) -> EncodeOptions:
         """How texts are encoded."""
-        return EncodeOptions(self.max_length, self.windows)
+        options = EncodeOptions(self.max_length, self.windows)
+        return options if self.tf_idf is None else options.beside_words()
 
     def as_files(self) -> dict[str, str | bytes]:
         """The files to put into a model folder."""
@@ -63,6 +64,6 @@ def read_saved_task(folder: Path) -> SavedTask:
     if not saved.has_tf_idf:
         return saved
     tf_idf = TfIdf.read(folder / TF_IDF_FILE)
-    if len(tf_idf.bias) != len(saved.task.labels) or tf_idf.is_pair != saved.task.is_pair:
+    if len(tf_idf.bias) != max(1, len(saved.task.labels)) or tf_idf.is_pair != saved.task.is_pair:
         raise FolderError(f"{folder / TF_IDF_FILE} belongs to another task than {path}: fine-tune again")
     return saved.model_copy(update={"tf_idf": tf_idf})

@@ -1,5 +1,7 @@
 """Words that are counted beside an encoder: a linear model on tf-idf, whose logits are added to the encoder's.
 
+For questions it says which sentence is like the question (`litebert.tasks.kinds.questions.sentences`).
+
 Counting words and reading a text make different mistakes, so that both together mostly answer better than either
 (docs/LOG.md). `litebert.baselines.tf_idf` learns such a model; here it is kept in a file and
 answers, with NumPy alone.
@@ -21,7 +23,7 @@ from safetensors.numpy import save
 from litebert.errors import FolderError
 from litebert.text.words import Text, split_pair, split_words
 
-__all__ = ["TF_IDF_FILE", "TF_IDF_WEIGHT", "TfIdf", "choose_weight", "list_terms"]
+__all__ = ["TF_IDF_FILE", "TF_IDF_WEIGHT", "TfIdf", "choose_weight", "list_terms", "list_weights"]
 
 TF_IDF_FILE = "tf-idf.safetensors"
 TF_IDF_WEIGHT = 0.75
@@ -29,7 +31,7 @@ TF_IDF_WEIGHT = 0.75
 _WEIGHTS = TF_IDF_WEIGHT * 2.0 ** np.arange(-2, 3.5, 0.5)  # that are tried, from 0.19 to 6
 _TEMPERATURES = 2.0 ** np.arange(-4, 2.5, 0.5)  # of the sum: an encoder that saw its examples often is too sure
 _DOUBT = math.log(2)  # the deviation of a good weight's logarithm from the usual one's
-_PARTS = {False: 1, True: 4}  # of a pair: first, second, product, difference
+_PARTS = (1, 4, 0)  # of a text; of a pair: first, second, product, difference; of one whose cosine alone says something
 
 Floats = NDArray[np.float32]
 _Bag = tuple[NDArray[np.int64], NDArray[Any]]
@@ -57,7 +59,7 @@ class TfIdf:
     idf: Floats
     """(terms,)"""
     weights: Floats
-    """(terms, parts, labels); one part for texts, four for pairs"""
+    """(terms, parts, labels); one part for texts, four for pairs, none where the cosine says all"""
     cosine: Floats
     """(labels,): what the cosine of a pair says"""
     bias: Floats
@@ -66,7 +68,7 @@ class TfIdf:
     @property
     def is_pair(self) -> bool:
         """Whether it reads pairs of texts."""
-        return bool(self.weights.shape[1] == _PARTS[True])
+        return bool(self.weights.shape[1] != _PARTS[0])
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
@@ -91,7 +93,7 @@ class TfIdf:
         one, other = np.zeros(len(numbers)), np.zeros(len(numbers))
         for row, (found, values) in zip((one, other), bags, strict=True):
             row[np.searchsorted(numbers, found)] = values
-        parts = np.stack([one, other, one * other, abs(one - other)], axis=1)
+        parts = np.stack([one, other, one * other, abs(one - other)], axis=1)[:, : self.weights.shape[1]]
         said = np.einsum("tp,tpl->l", parts, self.weights[numbers])
         return np.asarray(said + (one @ other) * self.cosine + self.bias, np.float32)
 
@@ -132,9 +134,14 @@ class TfIdf:
     def _holds_together(self) -> bool:
         count, labels = len(self.terms), len(self.bias)
         shapes = [array.shape for array in (self.idf, self.weights, self.cosine, self.bias)]
-        fits = any(shapes == [(count,), (count, parts, labels), (labels,), (labels,)] for parts in _PARTS.values())
+        fits = any(shapes == [(count,), (count, parts, labels), (labels,), (labels,)] for parts in _PARTS)
         arrays: list[Any] = [self.idf, self.weights, self.cosine, self.bias]
         return fits and all(math.isfinite(float(np.abs(array).sum(dtype=np.float64))) for array in arrays)
+
+
+def list_weights() -> list[float]:
+    """The weights among which one is chosen, from the smallest."""
+    return [float(weight) for weight in _WEIGHTS]
 
 
 def choose_weight(encoder: NDArray[Any], words: NDArray[Any], targets: NDArray[Any], exclusive: bool) -> float:

@@ -22,6 +22,7 @@ from litebert.tasks.features import Features
 from litebert.tasks.kinds.description import Answered, Description
 from litebert.tasks.kinds.options import EncodeOptions, Outputs, TargetScale
 from litebert.tasks.task import Columns, DataError, Example, Predictions, Task
+from litebert.tasks.tf_idf import TfIdf, choose_weight
 from litebert.text.records import BadRecordError, match_keys, quote, take_text
 from litebert.text.tokenizer import Tokenizer
 
@@ -213,6 +214,27 @@ class Kind(ABC):
         `outputs` have the order of the task's labels.
         """
         raise RequestError(f"a teacher's answers can be learnt for classes and scores of texts, not for {self.name}")
+
+    # --- words that are counted beside the model -------------------------------------------------------------------
+
+    def score_words(self, tf_idf: TfIdf, example: Example) -> NDArray[np.float32]:
+        """What counted words say about an example: a logit for each label."""
+        return tf_idf.score([self.inputs(example)])[0]
+
+    def add_words(self, output: Any, said: NDArray[np.float32], weight: float = 1.0) -> Any:
+        """What the model says about an example, with what words say."""
+        return output + weight * said
+
+    def weigh_words(
+        self, task: Task, examples: Sequence[Example], outputs: Sequence[Any], said: Sequence[NDArray[np.float32]]
+    ) -> float:
+        """How much words should weigh, by examples with labels that neither has learnt from."""
+        numbers = {label: number for number, label in enumerate(task.labels)}
+        targets = np.zeros((len(examples), len(numbers)))
+        for row, example in zip(targets, examples, strict=True):
+            row[[numbers[label] for label in self.label_names(example)]] = 1
+        exclusive = self.answer_type == "label"
+        return choose_weight(np.reshape(outputs, targets.shape), np.reshape(said, targets.shape), targets, exclusive)
 
     # --- from what the model says to answers -----------------------------------------------------------------------
 

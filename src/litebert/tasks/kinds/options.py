@@ -1,7 +1,7 @@
 """Values that decide how a kind of task encodes examples and scales targets. They are saved with a model."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -18,6 +18,7 @@ Outputs = Mapping[str, NDArray[Any]]
 
 NUM_SPECIAL = 3
 """Special tokens of a row with two texts: [CLS] and two [SEP]."""
+_NBEST_BESIDE_WORDS = 100
 
 
 class WindowConfig(BaseModel):
@@ -52,6 +53,13 @@ class EncodeOptions:
 
     max_length: int
     windows: WindowConfig | None = None
+
+    def beside_words(self) -> "EncodeOptions":
+        """With more answers kept of each window, where counted words choose among them."""
+        if self.windows is None:
+            return self
+        most = max(self.windows.nbest, _NBEST_BESIDE_WORDS)
+        return replace(self, windows=self.windows.model_copy(update={"nbest": most}))
 
 
 class TargetScale(BaseModel):

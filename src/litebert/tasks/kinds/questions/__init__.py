@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from litebert.batch import NO_LABEL, Batch
 from litebert.config import Head
@@ -29,6 +30,7 @@ from litebert.tasks.kinds.description import (
 )
 from litebert.tasks.kinds.kind import ROUNDED, AnswerType, Cells, FilePrediction, Kind, expect
 from litebert.tasks.kinds.options import EncodeOptions, Outputs, WindowConfig
+from litebert.tasks.kinds.questions.sentences import add_ratings, rate_sentences, weigh_ratings
 from litebert.tasks.kinds.questions.spans import (
     Prediction,
     average_predictions,
@@ -45,6 +47,7 @@ from litebert.tasks.kinds.questions.squad_metrics import (
 from litebert.tasks.kinds.questions.windows import make_windows
 from litebert.tasks.sections import BREAK, Cell, Histogram, Section, Span, Table, format_metric, shorten
 from litebert.tasks.task import Columns, Example, Predictions, QuestionExample, Task
+from litebert.tasks.tf_idf import TfIdf
 from litebert.text.records import BadRecordError, take_text
 from litebert.text.tokenizer import Tokenizer
 
@@ -207,6 +210,21 @@ class Questions(Kind):
             for one in output.candidates
         ]
         return output.answer(), {"null_odds": output.null_odds, "nbest": nbest}
+
+    def score_words(self, tf_idf: TfIdf, example: Example) -> NDArray[np.float32]:
+        """What words say for each sentence of the context."""
+        assert isinstance(example, QuestionExample)
+        return rate_sentences(tf_idf, example.question, example.context)
+
+    def add_words(self, output: Any, said: NDArray[np.float32], weight: float = 1.0) -> Any:
+        """The candidates, those in a sentence like the question first."""
+        return add_ratings(output, said, weight)
+
+    def weigh_words(
+        self, task: Task, examples: Sequence[Example], outputs: Sequence[Any], said: Sequence[NDArray[np.float32]]
+    ) -> float:
+        """By F1."""
+        return weigh_ratings(_questions(examples), outputs, said)
 
     def choose_threshold(self, task: Task, examples: Sequence[Example], outputs: Sequence[Any]) -> float | None:
         """Where F1 is best on these examples; a threshold tuned on what it is measured on flatters."""

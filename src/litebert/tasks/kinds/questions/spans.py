@@ -6,7 +6,7 @@ A window keeps its best spans and a score for "no answer" (`WindowScores`); the 
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -82,6 +82,18 @@ class Prediction:
         if not self.candidates or (threshold is not None and self.null_odds > threshold):
             return ""
         return self.candidates[0].text
+
+    def rescored(self, scores: Sequence[float]) -> "Prediction":
+        """The same candidates with other scores, the best first; the odds stay as they are."""
+        top = max(scores)
+        weights = [math.exp(score - top) for score in scores]
+        total = math.fsum(weights)
+        found = (
+            replace(candidate, score=score, probability=weight / total)
+            for candidate, score, weight in zip(self.candidates, scores, weights, strict=True)
+        )
+        ranked = sorted(found, key=lambda candidate: (-candidate.score, candidate.begin, candidate.end))
+        return Prediction(tuple(ranked), self.null_odds)
 
 
 def decode_plain(
