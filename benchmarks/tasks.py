@@ -129,10 +129,12 @@ ABOUT = """\
 Scores × 100, higher is better; the best of each row is bold. A rung that was run with several seeds has the median and,
 in brackets, the lowest and the highest. Every rung learnt from the same examples and was scored on the same others
 (dev, and test for IMDB and NSMC; the encoders chose their checkpoint on a tenth of the training examples instead, and
-learnt from the rest). `vectors` is a linear model on what the pretrained encoder says as it is, `vectors+tf-idf` one
-that has the words beside it; `fine-tuned+tf-idf` adds what tf-idf says to what the fine-tuned encoder says (as
-fine-tuning with `--tf-idf` does, with a weight that suits the same tenth). `from scratch` is the encoder fine-tuned
-without pretraining. The last column is how far the best of what uses the pretrained encoder is ahead of the best of
+learnt from the rest). `vectors` is a linear model on what the pretrained encoder says as it is (the mean of its states
+beside that of its word vectors, rare ones weighing more), `vectors+tf-idf` one that has the words beside it; of
+choices, both weigh how alike option, question and passage are. `fine-tuned+tf-idf` adds what tf-idf says to what the
+fine-tuned encoder says (as fine-tuning with `--tf-idf` does, with a weight that suits the same tenth; here the words
+then learn from all examples); of questions, it says which sentence is like the question. `from scratch` is the encoder
+fine-tuned without pretraining. The last column is how far the best of what uses the pretrained encoder is ahead of the best of
 what does not, both chosen on the examples that are scored. Of shares, a lead below 1.96 · √(2 · p · (1 - p) / examples)
 may be chance. An encoder that scores as the majority does has learnt nothing in its few epochs.
 
@@ -161,7 +163,7 @@ def count_settled_leads(results: list[dict[str, Any]]) -> str:
     """On how many tasks the one use is ahead that a user can settle before looking at any score."""
     tables = [by_name(result) for result in results]
     leads = [find_lead(rows, [USES[3] if USES[3] in rows else USES[2]]) for rows in tables]
-    return _count("fine-tuned, with tf-idf where answers are classes", leads)
+    return _count("fine-tuned, with tf-idf where it can be", leads)
 
 
 def _count(name: str, leads: list[float | None]) -> str:
