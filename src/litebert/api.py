@@ -586,8 +586,9 @@ def finetune(
     `teacher` is a larger model that was fine-tuned for the same task: what it says about the examples is learnt beside
     their labels, and about texts without labels (a file, `unlabelled`) alone.
 
-    `tf_idf` counts words beside the encoder: what they say about a class is added to what the encoder says, here, in
-    `load` and in `serve`. transformers opens the encoder alone, and answers without them.
+    `tf_idf` counts words beside the encoder: what they say about a class (of questions, about the sentence that holds
+    the answer) is added to what the encoder says, here, in `load` and in `serve`. transformers opens the encoder alone,
+    and answers without them.
     """
     given = [name for name, value in (("epochs", epochs), ("steps", steps), ("budget", budget)) if value is not None]
     if len(given) > 1:

@@ -63,7 +63,12 @@ def finetune(
         Path | None, typer.Option(help="Texts without labels, to learn what the teacher says about them.")
     ] = None,
     tf_idf: Annotated[
-        bool, typer.Option("--tf-idf", help="Count words beside the encoder, and add what they say of a class.")
+        bool,
+        typer.Option(
+            "--tf-idf",
+            help="Count words beside the encoder, and add what they say: of a class, or of the sentence that holds an "
+            "answer.",
+        ),
     ] = False,
     config: ConfigFile = None,
     set_: Set = None,
