@@ -134,9 +134,9 @@ beside that of its word vectors, rare ones weighing more), `vectors+tf-idf` one 
 choices, both weigh how alike option, question and passage are. `fine-tuned+tf-idf` adds what tf-idf says to what the
 fine-tuned encoder says (as fine-tuning with `--tf-idf` does, with a weight that suits the same tenth; here the words
 then learn from all examples); of questions, it says which sentence is like the question. `from scratch` is the encoder
-fine-tuned without pretraining. The last column is how far the best of what uses the pretrained encoder is ahead of the best of
-what does not, both chosen on the examples that are scored. Of shares, a lead below 1.96 · √(2 · p · (1 - p) / examples)
-may be chance. An encoder that scores as the majority does has learnt nothing in its few epochs.
+fine-tuned without pretraining. The last column is how far the best of what uses the pretrained encoder is ahead of the
+best of what does not, both chosen on the examples that are scored. Of shares, a lead below 1.96 · √(2 · p · (1 - p) /
+examples) may be chance. An encoder that scores as the majority does has learnt nothing in its few epochs.
 
 The baselines read whole texts, the encoders the first tokens (`length`; of questions, all windows). The order of the
 n-grams (3) and the number of word2vec's passes were settled after looking at such data: these two rungs are flattered a

@@ -619,10 +619,10 @@ Metrics × 100, higher is better; the mean over seeds, in brackets the lowest an
 bold. All contestants of a row learnt from the same labels, drawn with the seed, of each class its share, and were
 scored on the same examples. "Frozen" is a logistic (or ridge) regression on the encoder's vectors, of pairs on
 [|u-v|, u·v, cosine]; its strength is chosen by cross-validation on the labels. "Frozen+tf-idf" is the rung of
-`litebert compare` that has both: a fixed strength, and a weight of the vectors by cross-validation. "Fine-tuned" is
-`litebert.finetune` with its defaults for a user's own table, 20 epochs of up to 200 labels, 8 of up to 1,000, 3 of
-more; a tenth of the labels is set aside to choose the checkpoint by. "Fine-tuned+tf-idf" is the same with `--tf-idf`.
-A row without labels is the plain cosine of two vectors."""
+`litebert compare` that has these vectors, those of the encoder's word table, and tf-idf: a fixed strength, and a weight
+of the vectors by cross-validation. "Fine-tuned" is `litebert.finetune` with its defaults for a user's own table, 20
+epochs of up to 200 labels, 8 of up to 1,000, 3 of more; a tenth of the labels is set aside to choose the checkpoint by.
+"Fine-tuned+tf-idf" is the same with `--tf-idf`. A row without labels is the plain cosine of two vectors."""
 TIMES = """\
 Seconds of learning and answering, all examples of the row together, the mean over seeds. Vectors that several cells
 share are counted for each of them; the distillation of model2vec is not counted. Other work may have run beside it."""

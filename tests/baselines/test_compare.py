@@ -1,6 +1,7 @@
 """The comparison: every rung on the same examples, what the settings were, and who only found the majority."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,7 +20,9 @@ from litebert.baselines.compare import (
     run_encoder,
     run_majority,
 )
+from litebert.baselines.tf_idf import learn_tf_idf
 from litebert.errors import RequestError
+from litebert.inference.load import Pipeline
 from litebert.tasks.metrics import measure_majority
 from litebert.tasks.task import (
     Answer,
@@ -31,7 +34,9 @@ from litebert.tasks.task import (
     Task,
     TextExample,
 )
+from litebert.tasks.tf_idf import TfIdf
 from tests.conftest import need
+from tests.tasks.small import make_data
 
 PETS = ["the cat purrs", "a dog and a cat", "my dog barks"]
 MONEY = ["shares rose", "stocks fell", "the bank sold shares"]
@@ -133,6 +138,40 @@ def test_words_stand_beside_the_runs_that_are_there(small_encoder: Path, tmp_pat
     alone, beside = rows
     assert beside["score"] > alone["score"], "the words tell all, the encoder has learnt nothing in two steps"
     assert beside["size_bytes"] > alone["size_bytes"]
+
+
+def test_words_that_answer_have_learnt_from_all_and_their_weight_from_others(
+    small_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learnt: list[tuple[int, TfIdf]] = []
+    answering: list[TfIdf] = []
+
+    def learn(task: Task, examples: Sequence[Example], *others: Any) -> TfIdf:
+        learnt.append((len(examples), learn_tf_idf(task, examples, *others)))
+        return learnt[-1][1]
+
+    def add(pipeline: Pipeline, words: TfIdf) -> Pipeline:
+        answering.append(words)
+        return add_words(pipeline, words)
+
+    add_words = module._add_words
+    monkeypatch.setattr(module, "learn_tf_idf", learn)
+    monkeypatch.setattr(module, "_add_words", add)
+    compare(make_comparison("classification", small_encoder, tmp_path), [BESIDE])
+    sizes = {number: words.terms for number, words in learnt}
+    assert max(sizes) == 24, "the training examples"
+    assert min(sizes) < 24, "those that the weight is not chosen by"
+    assert [words.terms for words in answering] == [sizes[min(sizes)], sizes[24]]
+
+
+@pytest.mark.parametrize("name", ["questions", "unanswerable questions"])
+def test_words_stand_beside_questions(name: str, small_encoder: Path, tmp_path: Path) -> None:
+    data = make_data(name, train=24, dev=8)
+    comparison = Comparison.plan(data, str(small_encoder), tmp_path, max_length=32, steps=2, batch_size=4)
+    rows = compare(comparison, [MAJORITY, PRETRAINED, BESIDE])["rows"]
+    assert [row["name"] for row in rows] == [MAJORITY, PRETRAINED, BESIDE]
+    assert all(0 <= row["score"] <= 1 for row in rows)
+    assert rows[2]["size_bytes"] > rows[1]["size_bytes"]
 
 
 @pytest.mark.parametrize(("accuracy", "only_majority"), [(0.5, True), (0.9, False)])

@@ -18,7 +18,7 @@ from litebert.baselines.linear import LinearClassifier, LinearLabeler
 from litebert.baselines.tf_idf import learn_tf_idf
 from litebert.errors import FolderError, RequestError
 from litebert.tasks.kinds import kind_of
-from litebert.tasks.kinds.questions.sentences import add_ratings
+from litebert.tasks.kinds.questions.sentences import add_ratings, weigh_ratings
 from litebert.tasks.kinds.questions.spans import Candidate, Prediction
 from litebert.tasks.saved import TASK_FILE, read_saved_task
 from litebert.tasks.task import Answer, Dataset, Predictions, QuestionExample, TextExample
@@ -187,7 +187,7 @@ def tuned(small_tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory) 
 def test_words_help_an_encoder_that_has_learnt_nothing(tuned: dict[bool, litebert.FinetuneResult]) -> None:
     assert tuned[True].metrics["accuracy"] > tuned[False].metrics["accuracy"] + 0.2
     card = (tuned[True].model / "README.md").read_text(encoding="utf-8")
-    assert re.search(r"tf-idf of [\d,]+ words and pairs of words, whose logits count [\d.]+ times", card)
+    assert re.search(r"tf-idf of [\d,]+ words and pairs of words, which count [\d.]+ times", card)
 
 
 def test_the_folder_answers_as_the_run_did(tuned: dict[bool, litebert.FinetuneResult]) -> None:
@@ -317,3 +317,33 @@ def test_words_move_answers_and_lose_none(scores: list[float], weight: float) ->
         assert one.score == pytest.approx(alone.score + weight * rating, abs=1e-5)
     assert add_ratings(before, ratings[:0], weight) is before
     assert add_ratings(Prediction((), 2.0), ratings, weight).candidates == ()
+
+
+def test_the_weight_of_words_is_the_usual_one_where_questions_tell_nothing() -> None:
+    one = ask(0)
+    prediction = Prediction((Candidate("x", 0, 1, 0.0, 1.0),), 0.0)
+    ratings = np.zeros((1, 2), np.float32)
+    assert weigh_ratings([one], [prediction], [ratings]) == TF_IDF_WEIGHT
+    assert weigh_ratings([replace(one, answers=())], [prediction], [ratings]) == TF_IDF_WEIGHT
+    assert weigh_ratings([], [], []) == TF_IDF_WEIGHT
+
+
+def test_the_weight_of_words_is_the_one_with_the_best_answers() -> None:
+    one = replace(ask(0), context="No. Yes.", answers=(Answer("Yes", 4),))
+    ratings = np.array([[0, 0.0], [4, 1.0]], np.float32)
+    for ahead, least in ((1.0, 1.0), (3.0, 3.0), (0.1, TF_IDF_WEIGHT)):
+        prediction = Prediction((Candidate("No", 0, 2, ahead, 0.5), Candidate("Yes", 4, 7, 0.0, 0.5)), 0.0)
+        weight = weigh_ratings([one], [prediction], [ratings])
+        assert add_ratings(prediction, ratings, weight).answer() == "Yes"
+        assert least <= weight < 2 * least
+
+
+def test_words_that_training_did_not_see_tell_where_to_look() -> None:
+    words = learn_tf_idf(TASKS["questions"], [ask(0)])
+    near, far = words.score([("Who is Zoe?", "Zoe is here."), ("Who is Zoe?", "Yves is here.")])
+    assert near > far
+
+
+def test_questions_without_words_can_be_kept(tmp_path: Path) -> None:
+    words = keep(learn_tf_idf(TASKS["questions"], [QuestionExample("0", "?", "!", ())]), tmp_path)
+    assert np.isfinite(words.score([("?", "!"), ("a text", "")])).all()

@@ -50,7 +50,7 @@ FROZEN, MIXED, BESIDE = "vectors", "vectors+tf-idf", "pretrained encoder+tf-idf"
 _EXPLANATIONS = {
     **EXPLANATIONS,
     MAJORITY: "the answer that is most often right, whatever is asked",
-    FROZEN: "a linear model on what the encoder that was named makes of a text, as it is",
+    FROZEN: "a linear model on what the encoder that was named makes of a text and of its words, as it is",
     MIXED: "a linear model on these vectors and on tf-idf",
     SCRATCH: "the same encoder and recipe, begun with random weights",
     PRETRAINED: "fine-tuned from the model that was named",
@@ -240,7 +240,8 @@ def run_encoder(
     words_seconds = 0.0
     if name == BESIDE:
         begun = time.perf_counter()
-        words = learn_tf_idf(task, data.splits["train"]), learn_tf_idf(task, comparison.train)
+        whole = learn_tf_idf(task, comparison.train)
+        words = whole if data is comparison.data else learn_tf_idf(task, data.splits["train"]), whole
         words_seconds = time.perf_counter() - begun
     for seed in range(comparison.num_seeds):
         folder = comparison.out / (SCRATCH if name == SCRATCH else PRETRAINED).replace(" ", "-") / f"seed-{seed}"
@@ -278,11 +279,14 @@ def _evaluate(
     """
     pipeline = load(folder)
     if words is not None:
-        task, weight = pipeline.task, TF_IDF_WEIGHT
+        task, kind, weight = pipeline.task, kind_of(pipeline.task), TF_IDF_WEIGHT
         partial, whole = words
         if dev:
             outputs, _ = _add_words(pipeline, partial.scaled(0.0)).run(dev)
-            weight = kind_of(task).weigh_words(task, dev, outputs, score_tf_idf(partial, task, dev))
+            said = score_tf_idf(partial, task, dev)
+            weight = kind.weigh_words(task, dev, outputs, said)
+            outputs = [kind.add_words(output, one, weight) for output, one in zip(outputs, said, strict=True)]
+            pipeline = replace(pipeline, threshold=kind.choose_threshold(task, dev, outputs))
         pipeline = _add_words(pipeline, whole.scaled(weight))
     begun = time.perf_counter()
     metrics = pipeline.evaluate(examples).metrics

@@ -25,6 +25,7 @@ BLANK = "_"
 
 _EXPECTED = (0.5, 0.5, 0.0, 0.0, 0.0, 0.0)
 """What each likeness counts before any answer is seen: question and option should be like the passage."""
+_LEAST_SPREAD = 1e-6  # of a likeness in which options differ
 Floats = NDArray[np.float64]
 
 
@@ -46,7 +47,8 @@ class SimilarOption:
         for similarity in self._similarities:
             similarity.fit(texts)
         likenesses = [self._compare(item) for item in items]
-        self._scale = np.maximum(np.concatenate(likenesses).std(0), 1e-9)
+        spread = np.concatenate(likenesses).std(0)
+        self._scale = np.where(spread > _LEAST_SPREAD, spread, 1.0)
         expected = np.array([*_EXPECTED * len(self._similarities), 0.0])
         rows = [found / self._scale for found in likenesses]
         self._weights = _learn(rows, answers, expected)

@@ -24,7 +24,7 @@ _COSINE = 10.0  # what the cosine of question and sentence counts, before it is 
 
 
 def learn_tf_idf(task: Task, examples: Sequence[Example], seed: int = 0, balanced: bool = False) -> TfIdf:
-    """Learn from those examples that have a label."""
+    """Learn from those examples that have a label; of questions, from all."""
     models: dict[AnswerType, LinearModel] = {
         "label": LinearClassifier(_STRENGTH, seed, balanced),
         "labels": LinearLabeler(_STRENGTH, seed),
@@ -46,7 +46,7 @@ def _weigh_terms(items: Sequence[QuestionItem]) -> TfIdf:
     texts = [sentence for context in contexts for sentence in cut_sentences(context)]
     counts = Counter(term for text in (*texts, *(question for question, _ in items)) for term in {*list_terms(text)})
     num_texts = len(texts) + len(items)
-    chosen = counts.most_common(_MOST_TERMS)
+    chosen = counts.most_common(_MOST_TERMS) or [("", 1)]
     return TfIdf(
         terms=tuple(term for term, _ in chosen),
         idf=np.array([1 + math.log((1 + num_texts) / (1 + count)) for _, count in chosen], np.float32),

@@ -88,27 +88,25 @@ class EncoderVectors:
         self._embed, self._words = embed, words
         self.size_bytes = size_bytes + (0 if words is None else words.size_bytes)
         self._known: dict[str, NDArray[np.float32]] = {}
-        self._beside: dict[str, NDArray[np.float32]] = {}
         self._seconds = 0.0
         self.saved_seconds = 0.0
         """What it would have taken to embed known texts again, about: whoever measures time adds it."""
 
     @classmethod
-    def of(cls, pipeline: Pipeline) -> Self:
-        """Of a model that is open; of a long text it reads the beginning, and of its words all."""
+    def of(cls, pipeline: Pipeline, words: bool = True) -> Self:
+        """Of a model that is open; of a long text it reads the beginning, and of its words all, if they are wanted."""
 
         def embed(texts: list[str]) -> NDArray[Any]:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", TruncationWarning)
                 return np.asarray(pipeline.embed(texts))
 
-        return cls(embed, pipeline.members[0].engine.num_bytes, WordTable.of(pipeline))
+        return cls(embed, pipeline.members[0].engine.num_bytes, WordTable.of(pipeline) if words else None)
 
     def fit(self, texts: Sequence[str]) -> Self:
         """Learn how rare words are; the encoder stays as it is."""
         if self._words is not None:
             self._words.fit(texts)
-            self._beside = {}
         return self
 
     def average(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -124,10 +122,7 @@ class EncoderVectors:
         states = np.stack([self._known[text] for text in texts])
         if self._words is None:
             return states
-        new = list(dict.fromkeys(text for text in texts if text not in self._beside))
-        if new:
-            self._beside |= dict(zip(new, self._words.average(new), strict=True))
-        return normalize(np.hstack([states, np.stack([self._beside[text] for text in texts])]))
+        return normalize(np.hstack([states, self._words.average(texts)]))
 
 
 class EncoderSimilarity:
@@ -135,10 +130,12 @@ class EncoderSimilarity:
 
     def __init__(self, vectors: EncoderVectors) -> None:
         self._vectors = vectors
+        self._known: dict[str, NDArray[np.float32]] = {}
 
     def fit(self, texts: Sequence[str]) -> Self:
         """Learn how rare words are."""
         self._vectors.fit(texts)
+        self._known = {}
         return self
 
     def weigh(self, word: str) -> float:
@@ -147,8 +144,9 @@ class EncoderSimilarity:
 
     def compare(self, text: str, others: Sequence[str]) -> list[float]:
         """The cosine of a text with each of the others."""
-        first, *rest = self._vectors.average([text, *others])
-        return [float(first @ other) for other in rest]
+        if new := list(dict.fromkeys(one for one in (text, *others) if one not in self._known)):
+            self._known |= dict(zip(new, self._vectors.average(new), strict=True))
+        return [float(self._known[text] @ self._known[other]) for other in others]
 
     @property
     def size_bytes(self) -> int:
@@ -157,7 +155,7 @@ class EncoderSimilarity:
 
 
 def make_frozen(vectors: EncoderVectors, answer_type: AnswerType, words: bool, seed: int = 0) -> Baseline:
-    """A linear model on an encoder's vectors, with tf-idf beside them or without."""
+    """A linear model on an encoder's vectors, of choices on likenesses by them; with tf-idf beside them or without."""
     if answer_type == "option":
         alike = EncoderSimilarity(vectors)
         return SimilarOption(IdfSimilarity(), alike) if words else SimilarOption(alike)

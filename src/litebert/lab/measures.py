@@ -154,7 +154,7 @@ def read_task(entry: str) -> tuple[str, Dataset]:
 
 def measure_tasks(folder: Path, tasks: Sequence[str], scale: Scale, seed: int) -> Measured:
     """A linear model on the encoder's frozen vectors, for each task, by the task's first metric; and their mean."""
-    vectors = EncoderVectors.of(load(folder))
+    vectors = EncoderVectors.of(load(folder), words=False)  # the states are what pretraining taught
     metrics: dict[str, float] = {}
     for entry in tasks:
         name, data = read_task(entry)

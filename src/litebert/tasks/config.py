@@ -55,7 +55,7 @@ class FinetuneConfig(RunConfig):
     learns_answerability: bool = True
     """Questions that may have no answer: with a head of their own (the paper's), or with the plain one."""
     tf_idf: bool = False
-    """Classes: count words beside the encoder, and add what they say to what it says."""
+    """Classes and questions: count words beside the encoder, and add what they say to what it says."""
     class_weights: tuple[Annotated[float, Field(gt=0)], ...] | None = None
     """What each label counts in the loss; None if all count alike."""
 

@@ -251,7 +251,7 @@ def finetune(
 
     Under torchrun every process calls this alike. Without a development split the last weights are the model.
     `tf_idf` is what was learnt of words, and answers beside the encoder with the weight that suits the development set
-    (`choose_weight`). `on_evaluation` is told the final metrics and predictions; it may write a report and give its
+    (`Kind.weigh_words`). `on_evaluation` is told the final metrics and predictions; it may write a report and give its
     path.
     """
     train = data.splits.get("train")
@@ -345,5 +345,5 @@ def _describe(config: FinetuneConfig, state: TrainingState, num_items: int, tf_i
 
 def _describe_words(tf_idf: TfIdf, metrics: Mapping[str, float]) -> str:
     weight = metrics.get("tf_idf_weight", TF_IDF_WEIGHT)
-    words = f"tf-idf of {len(tf_idf.terms):,} words and pairs of words, whose logits count {weight:.2g} times"
+    words = f"tf-idf of {len(tf_idf.terms):,} words and pairs of words, which count {weight:.2g} times"
     return f"{words}; transformers opens the encoder alone, and answers without them"

@@ -114,6 +114,6 @@ def score_tf_idf(tf_idf: TfIdf, task: Task, examples: Sequence[Example]) -> list
 
 
 def add_tf_idf(tf_idf: TfIdf, task: Task, examples: Sequence[Example], outputs: Sequence[Any]) -> list[Any]:
-    """Logits of a model and of counted words, together."""
+    """What a model and counted words say, together."""
     kind, scores = kind_of(task), score_tf_idf(tf_idf, task, examples)
     return [kind.add_words(output, score) for output, score in zip(outputs, scores, strict=True)]

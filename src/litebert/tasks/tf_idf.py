@@ -8,6 +8,7 @@ answers, with NumPy alone.
 """
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -80,7 +81,7 @@ class TfIdf:
         return replace(self, **said)
 
     def score(self, texts: Sequence[Text]) -> list[Floats]:
-        """The logits of each text or pair; terms that training did not see count for nothing."""
+        """The logits of each text or pair; terms that training did not see count for nothing, but in a cosine alone."""
         return [self._score_pair(*split_pair(text)) if self.is_pair else self._score(text) for text in texts]
 
     def _score(self, text: Text) -> Floats:
@@ -88,14 +89,29 @@ class TfIdf:
         return np.asarray(values @ self.weights[numbers, 0] + self.bias, np.float32)
 
     def _score_pair(self, first: str, second: str) -> Floats:
+        if not self.weights.shape[1]:
+            return np.asarray(self._compare(first, second) * self.cosine + self.bias, np.float32)
         bags = self._bag(first), self._bag(second)
         numbers = np.unique(np.concatenate([bag[0] for bag in bags]))
         one, other = np.zeros(len(numbers)), np.zeros(len(numbers))
         for row, (found, values) in zip((one, other), bags, strict=True):
             row[np.searchsorted(numbers, found)] = values
-        parts = np.stack([one, other, one * other, abs(one - other)], axis=1)[:, : self.weights.shape[1]]
+        parts = np.stack([one, other, one * other, abs(one - other)], axis=1)
         said = np.einsum("tp,tpl->l", parts, self.weights[numbers])
         return np.asarray(said + (one @ other) * self.cosine + self.bias, np.float32)
+
+    def _compare(self, first: str, second: str) -> float:
+        """The cosine of two bags; a term that training did not see is as rare as the rarest that it did."""
+        rarest = float(self.idf.max(initial=1.0))
+
+        def weigh(text: str) -> dict[str, float]:
+            found = Counter(list_terms(text))
+            idf = {term: float(self.idf[self._numbers[term]]) if term in self._numbers else rarest for term in found}
+            return {term: (1 + math.log(count)) * idf[term] for term, count in found.items()}
+
+        one, other = weigh(first), weigh(second)
+        product = math.fsum(value * other.get(term, 0.0) for term, value in one.items())
+        return product / max(math.hypot(*one.values()) * math.hypot(*other.values()), 1e-12)
 
     def _bag(self, text: str) -> _Bag:
         """The numbers of a text's terms in order, and their values."""

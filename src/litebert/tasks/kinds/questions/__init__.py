@@ -1,7 +1,7 @@
 """Questions about a context that holds the answer, or (SQuAD 2.0) does not.
 
-`windows` cuts long contexts, `spans` finds answers in what the model says about the windows, `squad_metrics` compares
-them with what people said.
+`windows` cuts long contexts, `spans` finds answers in what the model says about the windows, `sentences` has counted
+words choose among them, `squad_metrics` compares them with what people said.
 """
 
 import math

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from litebert.tasks.kinds.questions.spans import Prediction
 from litebert.tasks.kinds.questions.squad_metrics import score_answer
 from litebert.tasks.task import QuestionExample
-from litebert.tasks.tf_idf import TfIdf, list_weights
+from litebert.tasks.tf_idf import TF_IDF_WEIGHT, TfIdf, list_weights
 from litebert.text.words import split_words
 
 __all__ = ["add_ratings", "locate_sentences", "rate_sentences", "weigh_ratings"]
@@ -51,25 +51,31 @@ def add_ratings(prediction: Prediction, ratings: Ratings, weight: float) -> Pred
     """Each candidate with what is said for the sentence that it begins in; whether there is an answer stays open."""
     if not prediction.candidates or not len(ratings):
         return prediction
+    scores = np.array([candidate.score for candidate in prediction.candidates])
+    return prediction.rescored((scores + weight * _rate_candidates(prediction, ratings)).tolist())
+
+
+def _rate_candidates(prediction: Prediction, ratings: Ratings) -> NDArray[np.float64]:
     begins = [candidate.begin for candidate in prediction.candidates]
     rows = np.maximum(np.searchsorted(ratings[:, 0], begins, side="right") - 1, 0)
-    scores = [
-        candidate.score + weight * rating
-        for candidate, rating in zip(prediction.candidates, ratings[rows, 1].tolist(), strict=True)
-    ]
-    return prediction.rescored(scores)
+    found: NDArray[np.float64] = ratings[rows, 1].astype(np.float64)
+    return found
 
 
 def weigh_ratings(
     examples: Sequence[QuestionExample], predictions: Sequence[Prediction], ratings: Sequence[Ratings]
 ) -> float:
-    """The weight with the best F1 on questions that have an answer; of equals the smallest."""
-    asked = [
-        one for one in zip(examples, predictions, ratings, strict=True) if one[0].answers and len(one[1].candidates)
-    ]
-
-    def measure(weight: float) -> float:
-        answers = [(example, add_ratings(output, rated, weight).answer()) for example, output, rated in asked]
-        return math.fsum(score_answer(example, answer, False)[1] for example, answer in answers)
-
-    return max(list_weights(), key=measure)
+    """The weight with the best F1 on questions that have an answer; of equals the one that is usual, or next to it."""
+    weights = sorted(list_weights(), key=lambda weight: abs(math.log(weight / TF_IDF_WEIGHT)))
+    sums = dict.fromkeys(weights, 0.0)
+    for example, prediction, rated in zip(examples, predictions, ratings, strict=True):
+        if not example.answers or not prediction.candidates or not len(rated):
+            continue
+        scores = np.array([candidate.score for candidate in prediction.candidates])
+        said, known = _rate_candidates(prediction, rated), dict[int, float]()
+        for weight in weights:
+            best = int(np.argmax(scores + weight * said))
+            if best not in known:
+                known[best] = score_answer(example, prediction.candidates[best].text, False)[1]
+            sums[weight] += known[best]
+    return max(weights, key=lambda weight: round(sums[weight], 6))

@@ -40,7 +40,7 @@ _WINDOWS_AT_ONCE = 512  # bounds the memory of the search
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WindowScores:
-    """What is kept of a window: its best spans, best first, and how much speaks for no answer. Some 700 bytes."""
+    """What is kept of a window: its best spans, best first, and how much speaks for no answer. Some 35 bytes a span."""
 
     scores: NDArray[np.float32]
     begins: NDArray[np.int32]
