@@ -30,6 +30,9 @@ class Batch:
     sequence_starts: "Tensor | None" = None  # (batch, k): where the packed sequences begin, padded with -1
     masked_positions: "Tensor | None" = None  # (batch, k): positions to predict, padded with -1
     masked_labels: "Tensor | None" = None  # (batch, k): the tokens that stood there, padded with NO_LABEL
+    replaced_labels: "Tensor | None" = (
+        None  # (batch, tokens): 1 replaced, 0 as it stood, NO_LABEL where masked or special
+    )
     sentence_labels: "Tensor | None" = None  # (batch,) or (batch, k): 0 in order, 1 swapped, NO_LABEL
     labels: "Tensor | None" = None  # (batch,) classes or numbers, (batch, classes) 0 or 1, (batch, tokens) tags
     start_positions: "Tensor | None" = None  # (batch,): the first token of the answer, 0 if there is none, NO_LABEL
@@ -38,7 +41,7 @@ class Batch:
 
     def inputs(self) -> "dict[str, Tensor]":
         """The tensors that a model takes, by the names of its arguments."""
-        targets = ("masked_labels", "sentence_labels", "labels", "end_positions")
+        targets = ("masked_labels", "replaced_labels", "sentence_labels", "labels", "end_positions")
         given = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in targets}
         return {name: tensor for name, tensor in given.items() if tensor is not None}
 

@@ -1,8 +1,9 @@
 """`BatchStream`: an endless stream of batches from a corpus, the same for any number of ranks, from any point on.
 
 Everything is a function of seed, epoch and position. In each epoch the shards are shuffled, some of them at a time are
-cut up into examples (`examples`) and arranged in rows, and rows are masked when they are read (`masking`). A
-cursor says how far a run has come; it is all that resuming needs, on as many ranks as there are then.
+cut up into examples (`examples`) and arranged in rows, and rows are masked when they are read (`masking`), and other
+tokens replaced where that is asked for (`replacement`). A cursor says how far a run has come; it is all that resuming
+needs, on as many ranks as there are then.
 """
 
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from litebert.corpus.corpus import TRAIN, Corpus
 from litebert.corpus.examples import Examples, Pairs, make_examples
 from litebert.corpus.masking import expand_ranges, mask_tokens, piece_table
 from litebert.corpus.randomness import draw, key
+from litebert.corpus.replacement import Replacements
 from litebert.errors import RequestError
 
 __all__ = ["BatchStream", "Cursor", "PackedRows", "StreamConfig", "arrange_rows"]
@@ -118,10 +120,17 @@ class _Group(NamedTuple):
 
 
 class BatchStream:
-    """Batches of one split of a corpus."""
+    """Batches of one split of a corpus; with `replacements`, some of the tokens that are not masked are replaced."""
 
-    def __init__(self, corpus: Corpus, config: StreamConfig | None = None, split: str = TRAIN) -> None:
+    def __init__(
+        self,
+        corpus: Corpus,
+        config: StreamConfig | None = None,
+        split: str = TRAIN,
+        replacements: Replacements | None = None,
+    ) -> None:
         self.config = config or StreamConfig()
+        self._replacements = replacements
         self._shards = [shard for shard in corpus.shards[split] if shard.tokens.size]
         if not self._shards:
             hint = (
@@ -263,10 +272,11 @@ class BatchStream:
         source = expand_ranges(segment_begin, segment_lengths)
         target = expand_ranges(np.stack([start + 1, start + first + 2], 1).ravel(), segment_lengths)
         tokens = _gather(group.shards, np.repeat(segment_shard, segment_lengths), source)
+        segment_examples = np.repeat(np.arange(members.size), 2)
         masked = mask_tokens(
             tokens,
             segment_lengths,
-            np.repeat(np.arange(members.size), 2),
+            segment_examples,
             draw(group.seed, members),
             self._table,
             mask_id,
@@ -275,8 +285,18 @@ class BatchStream:
         )
         ids[target] = tokens
         masked_at = target[masked.positions]
-        ids[masked_at] = masked.shown
         shape = (rows.size, length)
+        asked: dict[str, Array] = {}
+        if self._replacements is not None:
+            keys = draw(key(group.seed, "replaced"), members)
+            shown, replaced = self._replacements.replace_tokens(
+                tokens, segment_lengths, segment_examples, keys, masked.positions
+            )
+            ids[target] = shown
+            labels = np.full_like(ids, NO_LABEL)
+            labels[target] = replaced
+            asked["replaced_labels"] = labels.reshape(shape)
+        ids[masked_at] = masked.shown
         return {
             "input_ids": ids.reshape(shape),
             "sequence_ids": sequence_ids.reshape(shape),
@@ -285,6 +305,7 @@ class BatchStream:
             "sentence_labels": _table(rows.size, row_of, examples.label, NO_LABEL),
             "masked_positions": _table(rows.size, masked_at // length, masked_at % length, -1),
             "masked_labels": _table(rows.size, masked_at // length, tokens[masked.positions], NO_LABEL),
+            **asked,
         }
 
 

@@ -19,6 +19,7 @@ __all__ = [
     "Beam",
     "ClassificationHead",
     "MaskedLMHead",
+    "ReplacedTokenHead",
     "SentenceEmbeddingHead",
     "build_head",
 ]
@@ -40,6 +41,23 @@ class MaskedLMHead(nn.Module):
     def forward(self, hidden: Tensor, word_table: Tensor) -> Tensor:
         """(…, H) and the word table (vocabulary, E) → (…, vocabulary)."""
         return F.linear(self.norm(self.activation(self.dense(hidden))), word_table, self.bias)
+
+
+class ReplacedTokenHead(nn.Module):
+    """Was this token replaced? A linear map that begins at zero.
+
+    It is a part of training alone: no model folder holds it, and transformers knows no such head.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.linear = nn.Linear(config.hidden_size, 1)
+        nn.init.zeros_(self.linear.weight)
+        nn.init.zeros_(self.linear.bias)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """(…, H) → (…), above 0 where a token is likely to have been replaced."""
+        return self.linear(hidden).squeeze(-1)  # type: ignore[no-any-return]
 
 
 class ClassificationHead(nn.Module):

@@ -14,7 +14,7 @@ from litebert.errors import RequestError
 from litebert.hub import resolve
 from litebert.model.encoder import Encoder
 from litebert.model.head_kinds import HEADS
-from litebert.model.heads import AnswerableSpanHead, Beam, SentenceEmbeddingHead, build_head
+from litebert.model.heads import AnswerableSpanHead, Beam, ReplacedTokenHead, SentenceEmbeddingHead, build_head
 from litebert.model.hf.checkpoint import fit_tensors, read_config, read_folder, write_folder
 from litebert.model.layers import gather_positions
 from litebert.presets import PRESETS
@@ -34,6 +34,7 @@ class ModelOutput:
     logits: Tensor | None = None  # (batch, labels), (batch, options), (batch, tokens, labels or vocabulary)
     prediction_logits: Tensor | None = None  # (batch, tokens, vocabulary), or (masked tokens, vocabulary)
     sop_logits: Tensor | None = None  # (batch, 2); (batch, k, 2) of packed rows
+    replaced_logits: Tensor | None = None  # (batch, tokens)
     start_logits: Tensor | None = None  # (batch, tokens)
     end_logits: Tensor | None = None  # (batch, tokens)
     answerable_logits: Tensor | None = None  # (batch,)
@@ -68,6 +69,15 @@ class Model(nn.Module):
         self.heads = build_head(config, head)
         self.initialize()
 
+    def add_replaced_head(self) -> None:
+        """Add a head that says of every token whether it was replaced: a part of training that no folder holds."""
+        self.heads["replaced"] = ReplacedTokenHead(self.config)
+
+    @property
+    def training_tensors(self) -> frozenset[str]:
+        """Names of the tensors that only training needs: a checkpoint keeps them beside its model folder."""
+        return frozenset(name for name in self.state_dict() if name.startswith("heads.replaced."))
+
     @torch.no_grad()
     def initialize(self, only: Collection[str] | None = None) -> None:
         """Draw fresh weights, for the modules named or for all: normal, cut at two deviations; biases 0, norms 1."""
@@ -87,6 +97,7 @@ class Model(nn.Module):
         masked_positions: Tensor | None = None,
         start_positions: Tensor | None = None,
         answer_mask: Tensor | None = None,
+        find_replaced: bool = False,
         depth: int | None = None,
         stop_after: int | None = None,
         output_hidden_states: bool = False,
@@ -99,6 +110,8 @@ class Model(nn.Module):
           (masked tokens, vocabulary).
         - `start_positions` (batch,) are gold starts (NO_LABEL where none is known) and `answer_mask` (batch, tokens)
           the tokens that may hold an answer, for SQuAD 2.0.
+        - `find_replaced` also asks of every token whether it was replaced; for a model that `add_replaced_head` was
+          called on. All tokens then have last states.
         - `depth` runs shared layers another number of times than the model's own.
         - `stop_after` gives what the head says after so many layers.
         - `output_hidden_states` keeps the states after every layer, for the head that makes a vector of a text.
@@ -109,7 +122,7 @@ class Model(nn.Module):
         match self.head:
             # Heads that need a few positions only: the last layer computes no others.
             case "pretraining" | "masked-lm":
-                return self._predict_masked(*inputs, sequence_starts, masked_positions, call)
+                return self._predict_masked(*inputs, sequence_starts, masked_positions, find_replaced, call)
             case "sequence-classification":
                 pooled = self._pooled(*inputs, starts=sequence_starts, **call)  # (batch, H)
                 return ModelOutput(pooler_output=pooled, logits=self.heads["classifier"](pooled))
@@ -164,13 +177,19 @@ class Model(nn.Module):
         token_type_ids: Tensor | None,
         starts: Tensor | None,
         masked_positions: Tensor | None,
+        find_replaced: bool,
         call: dict[str, Any],
     ) -> ModelOutput:
         """Predict tokens, at the masked positions alone if they are given, and in pretraining the sentence order."""
         inputs = (input_ids, attention_mask, token_type_ids)
-        if masked_positions is None:
+        replaced = None
+        if masked_positions is None or find_replaced:
             hidden = self.encoder(*inputs, **call)
             first, masked, complete = _first(hidden, starts), hidden, hidden
+            if masked_positions is not None:  # (masked tokens, H)
+                masked = gather_positions(hidden, masked_positions.clamp(min=0))[masked_positions >= 0]
+            if find_replaced:
+                replaced = self.heads["replaced"](hidden)  # (batch, tokens)
         else:
             begin = input_ids.new_zeros(input_ids.shape[0], 1) if starts is None else starts.clamp(min=0)
             keep = torch.cat([begin, masked_positions.clamp(min=0)], dim=1)  # (batch, starts + masked)
@@ -179,10 +198,12 @@ class Model(nn.Module):
             masked, complete = hidden[:, begin.shape[1] :][masked_positions >= 0], None  # (masked tokens, H)
         predictions = self.heads["masked_lm"](masked, self.encoder.embeddings.words.weight)
         if self.head == "masked-lm":
-            return ModelOutput(complete, logits=predictions, prediction_logits=predictions)
+            return ModelOutput(complete, logits=predictions, prediction_logits=predictions, replaced_logits=replaced)
         pooled = self.encoder.pool(first)
         sop_logits = self.heads["sentence"](pooled)
-        return ModelOutput(complete, pooled, prediction_logits=predictions, sop_logits=sop_logits)
+        return ModelOutput(
+            complete, pooled, prediction_logits=predictions, sop_logits=sop_logits, replaced_logits=replaced
+        )
 
     def _find_answer(self, hidden: Tensor, start_positions: Tensor | None, candidates: Tensor | None) -> ModelOutput:
         """SQuAD 2.0: starts, ends given a start (the gold one, or the likeliest), whether there is an answer."""

@@ -1,6 +1,6 @@
 """`PretrainConfig`: all that decides what a pretraining run does, in one record that is saved with it."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
@@ -22,6 +22,11 @@ class PretrainConfig(RunConfig):
     """A head start with word vectors that are counted in so many tokens (see `litebert.pretraining.counts`)."""
     segment_heads: bool = False
     """A head start with two heads that read one segment each, from which order is learnt sooner."""
+    replaced_rate: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Replace this share of the tokens that are neither masked nor special by others that stood beside the same
+    neighbour, and ask of all of them whether they were replaced (see `litebert.corpus.replacement`); 0 asks nothing."""
+    replaced_weight: Annotated[float, Field(gt=0, le=1000)] = 5.0
+    """How much that question counts beside a masked token."""
     begin_from: str | None = None
     """A model folder or hub name whose weights to begin with."""
     held_out_rows: int = 256
@@ -44,6 +49,12 @@ class PretrainConfig(RunConfig):
         if self.segment_heads and (self.model.num_heads < 4 or self.model.num_token_types < 2):
             raise ValueError("segment_heads need a model of four heads or more, and with two token types")
         return self
+
+    def identity(self, defaults: bool = True) -> dict[str, Any]:
+        """What makes a run what it is; one that replaces nothing is the same as before there was such a setting."""
+        identity = super().identity(defaults)
+        unused = () if self.replaced_rate else ("replaced_rate", "replaced_weight")
+        return {name: value for name, value in identity.items() if name not in unused}
 
     @property
     def head(self) -> Head:

@@ -1,4 +1,7 @@
-"""`pretrain`: masked language modelling and sentence order on a corpus, as a job for the training loop."""
+"""`pretrain`: masked language modelling and sentence order on a corpus, as a job for the training loop.
+
+Where it is asked for, a part of the other tokens is replaced, and the model says of each whether it was.
+"""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -11,6 +14,7 @@ from torch import Tensor, nn
 
 from litebert.batch import Batch
 from litebert.corpus.corpus import HELD_OUT, TRAIN, Corpus
+from litebert.corpus.replacement import SAMPLED_TOKENS, Replacements
 from litebert.corpus.stream import BatchStream, Cursor, StreamConfig
 from litebert.errors import RequestError
 from litebert.folders import MANIFEST, hash_file
@@ -25,7 +29,14 @@ from litebert.pretraining.headstart import give_head_start, stack_layers, write_
 from litebert.training.config import TrainConfig, num_micro_batches
 from litebert.training.distributed import World
 from litebert.training.job import OnMessage, OnStep, RunResult
-from litebert.training.objectives import count_masked, count_pairs, masked_lm_loss, sentence_order_loss
+from litebert.training.objectives import (
+    count_masked,
+    count_pairs,
+    count_replaceable,
+    masked_lm_loss,
+    replaced_token_loss,
+    sentence_order_loss,
+)
 from litebert.training.run import train
 from litebert.training.state import TrainingState
 
@@ -75,6 +86,7 @@ class Pretraining:
     model: Model
     world: World
     held_out: list[Batch]
+    replacements: Replacements | None = None
 
     def __init__(
         self, corpus: Corpus, config: PretrainConfig, held_out: Corpus | None = None, guessers: bool = True
@@ -84,7 +96,8 @@ class Pretraining:
         self.data = {"corpus": hash_file(corpus.folder / MANIFEST)}
         self.depth_varies = any(stage.depth is not None for stage in config.train.stages)
         self.has_pairs = config.stream.pairs != "none"
-        self.losses: tuple[str, ...] = ("mlm_loss", "sop_loss") if self.has_pairs else ("mlm_loss",)
+        asked = {"mlm_loss": True, "sop_loss": self.has_pairs, "replaced_loss": config.replaced_rate > 0}
+        self.losses = tuple(name for name, is_asked in asked.items() if is_asked)
 
     # --- before the first step ------------------------------------------------------------------------------------
 
@@ -125,6 +138,11 @@ class Pretraining:
                 give_head_start(self.model, frequencies, words)
                 if config.segment_heads:
                     write_segment_heads(self.model, frequencies)
+        if config.replaced_rate:
+            num_tokens = min(SAMPLED_TOKENS, self.corpus.num_tokens(TRAIN))
+            on_message(f"learning which words stand beside which in {num_tokens:,} tokens")
+            self.replacements = Replacements.count(self.corpus, config.replaced_rate)
+            self.model.add_replaced_head()
         self.held_out = held_out_batches(self._evaluated, config.stream, config.held_out_rows)
 
     # --- a step ---------------------------------------------------------------------------------------------------
@@ -132,7 +150,7 @@ class Pretraining:
     def steps(self, stage: int, cursor: list[int] | None) -> Iterator[tuple[list[Batch], list[int]]]:
         """This process's rows of each step, as micro-batches."""
         stream = stage_stream(self.config.stream, self.config.train, stage)
-        return read_steps(self.corpus, stream, self.config.train, stage, cursor, self.world)
+        return read_steps(self.corpus, stream, self.config.train, stage, cursor, self.world, self.replacements)
 
     def enter(self, stage: int) -> None:
         """Give new layers the weights of trained ones, where they share none and a stage runs more of them.
@@ -149,19 +167,27 @@ class Pretraining:
             self.world.agree(self.model.encoder.attention[0].parameters())  # two machines may differ in a last digit
 
     def count(self, batch: Batch) -> list[int]:
-        """Masked tokens, and pairs where they are asked about."""
-        return [count_masked(batch), count_pairs(batch)] if self.has_pairs else [count_masked(batch)]
+        """Masked tokens, and pairs and replaceable tokens where they are asked about."""
+        counts = {"mlm_loss": count_masked, "sop_loss": count_pairs, "replaced_loss": count_replaceable}
+        return [counts[name](batch) for name in self.losses]
 
     def measure(self, model: nn.Module, batch: Batch, totals: Sequence[float], stage: int) -> list[Tensor]:
-        """The loss of masked language modelling and that of sentence order."""
-        output: ModelOutput = model(**batch.inputs(), depth=self.config.train.stages[stage].depth)
-        mlm_loss = masked_lm_loss(output, batch, totals[0])
-        return [mlm_loss, sentence_order_loss(output, batch, totals[1])] if self.has_pairs else [mlm_loss]
+        """The loss of masked language modelling, and those of sentence order and replaced tokens if they are asked."""
+        depth = self.config.train.stages[stage].depth
+        output: ModelOutput = model(**batch.inputs(), find_replaced=self.replacements is not None, depth=depth)
+        total = dict(zip(self.losses, totals, strict=True))
+        losses = [masked_lm_loss(output, batch, total["mlm_loss"])]
+        if "sop_loss" in total:
+            losses.append(sentence_order_loss(output, batch, total["sop_loss"]))
+        if "replaced_loss" in total:
+            weight = self.config.replaced_weight
+            losses.append(weight * replaced_token_loss(output, batch, total["replaced_loss"]))
+        return losses
 
     def operations(self, batch: Batch, stage: int) -> float:
         """Operations of a step on a batch, at the depth of the stage, padding included."""
-        length = batch.input_ids.shape[1]
-        return training_flops(self.config.model, length, depth=self._depth(stage)) * batch.input_ids.numel()
+        length, gathered = batch.input_ids.shape[1], self.replacements is None
+        return training_flops(self.config.model, length, gathered, self._depth(stage)) * batch.input_ids.numel()
 
     # --- now and then ---------------------------------------------------------------------------------------------
 
@@ -214,6 +240,8 @@ class Pretraining:
             "optimiser": f"{optim.optimizer}, learning rate {optim.lr:g}, weight decay {optim.weight_decay:g}",
             "masked": f"{config.stream.mask_rate:.0%} of the tokens, up to {config.stream.max_ngram} words at a time",
         }
+        if config.replaced_rate:
+            rows["replaced"] = f"{config.replaced_rate:.0%} of the others, which the model told apart"
         lines = ["## Training", "", "| | |", "|-|-|", *(f"| {name} | {value} |" for name, value in rows.items())]
         if metrics := state.metrics:
             lines += ["", "## Evaluation", ""]
@@ -236,13 +264,20 @@ def stage_stream(stream: StreamConfig, train: TrainConfig, stage: int) -> Stream
 
 
 def read_steps(
-    corpus: Corpus, stream: StreamConfig, train: TrainConfig, stage: int, cursor: list[int] | None, world: World
+    corpus: Corpus,
+    stream: StreamConfig,
+    train: TrainConfig,
+    stage: int,
+    cursor: list[int] | None,
+    world: World,
+    replacements: Replacements | None = None,
 ) -> Iterator[tuple[list[Batch], list[int]]]:
     """A process's rows of each step of a stage, as micro-batches, with the cursor after the step; without end."""
     size = train.batch_size_of(stage)
     count = num_micro_batches(size, world.size, train.micro_batch_size)
     start = None if cursor is None else Cursor(*cursor)
-    batches = BatchStream(corpus, stream).batches(size // count, start, world.rank, world.size)
+    rows = BatchStream(corpus, stream, replacements=replacements)
+    batches = rows.batches(size // count, start, world.rank, world.size)
     while True:
         taken = [next(batches) for _ in range(count)]
         yield [batch for batch, _ in taken], list(taken[-1][1])

@@ -26,6 +26,8 @@ _MOST_ACTIVATIONS = 2_000_000_000  # bytes that a micro-batch may keep for its b
 _USUAL_RATE, _EVALUATION_SHARE = 1e11, 0.015  # operations per second of two cores, and what an evaluation may take
 _COUNTED_PER_SECOND, _MOST_COUNTED = 15_000, 30_000_000  # tokens for word vectors: a twentieth of the time, about
 _SHORT_RUN = 120.0  # seconds that a run of so many steps is taken for
+_REPLACED_RATE = 0.12
+_WORTH_REPLACING = 20 * 60.0  # seconds of a run in which telling replaced words apart repays its time
 _WORTH_COMPILING = 1800.0  # seconds of a run in which kernels that are a tenth faster repay being compiled
 
 
@@ -79,6 +81,7 @@ def budget_run(
             evaluations=20 if seconds is None else min(20, max(4, round(seconds / 30))),
         ),
         head_start=True,
+        replaced_rate=_REPLACED_RATE if seconds is not None and seconds >= _WORTH_REPLACING else 0.0,
         counted_tokens=min(_MOST_COUNTED, round(_COUNTED_PER_SECOND * (seconds or _SHORT_RUN))),
         held_out_rows=_choose_held_out_rows(model, length, seconds),
     )

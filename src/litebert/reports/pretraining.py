@@ -95,6 +95,7 @@ def _make_cards(run: Run, task: str, baselines: Row) -> list[Card]:
         Card(f"{task} accuracy", show(last, "sop_accuracy", _SHARE), ["a coin gets 50 %"]),
         Card("Held-out loss", show(last, "mlm_loss", "{:.3f}"), ["nats per masked token"]),
         Card("Training loss", show(average_lately(run), "mlm_loss", "{:.3f}"), ["nats per masked token, lately"]),
+        Card("Replaced-token loss", show(average_lately(run), "replaced_loss", "{:.3f}"), ["weighted, lately"]),
         *make_run_cards(run),
     ]
     return [card for card in cards if card.value != "–" or (card is cards[0] and best)]

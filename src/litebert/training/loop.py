@@ -97,10 +97,11 @@ class Trainer:
         self._saved_at, self._saved_step = state.seconds, state.step
 
     def _load_tensors(self, checkpoint: Checkpoint) -> None:
+        tensors = checkpoint.read_tensors()
         stored = Model.from_pretrained(checkpoint.model).state_dict()
+        stored |= {name: tensors.pop(name) for name in self.model.training_tensors}
         for name, target in self.model.state_dict().items():
             copy_into(target, stored[name])
-        tensors = checkpoint.read_tensors()
         parameters = {name: parameter for parameter, name in self._names.items()}
         self.optimizer.state.clear()
         for key, tensor in tensors.items():
@@ -119,8 +120,9 @@ class Trainer:
         self.state.health, self.state.window = self.health.as_json(), dict(self.meter.sums)
         model: dict[str, Tensor] = {}
         tensors: dict[str, Tensor] = {}
+        unwritten = self.model.training_tensors
         for name, tensor in self.model.state_dict().items():
-            self._collect(model, name, tensor)
+            self._collect(tensors if name in unwritten else model, name, tensor)
         for parameter, slots in self.optimizer.state.items():
             for slot, value in slots.items():
                 self._collect(tensors, f"{self._names[parameter]}/{slot}", value)

@@ -17,8 +17,10 @@ __all__ = [
     "count_labels",
     "count_masked",
     "count_pairs",
+    "count_replaceable",
     "masked_lm_loss",
     "pretraining_loss",
+    "replaced_token_loss",
     "score_loss",
     "sentence_order_loss",
     "span_loss",
@@ -34,6 +36,11 @@ def count_masked(batch: Batch) -> int:
 def count_pairs(batch: Batch) -> int:
     """Sentence pairs of a batch about which something is asked."""
     return 0 if batch.sentence_labels is None else int((batch.sentence_labels != NO_LABEL).sum())
+
+
+def count_replaceable(batch: Batch) -> int:
+    """Tokens of a batch of which is asked whether they were replaced."""
+    return 0 if batch.replaced_labels is None else int((batch.replaced_labels != NO_LABEL).sum())
 
 
 def count_labels(batch: Batch) -> int:
@@ -62,6 +69,16 @@ def sentence_order_loss(output: ModelOutput, batch: Batch, total: float | None =
     logits = output.sop_logits.flatten(0, -2).float()
     count = count_pairs(batch) if total is None else total
     return F.cross_entropy(logits, labels, ignore_index=NO_LABEL, reduction="sum") / max(count, 1)
+
+
+def replaced_token_loss(output: ModelOutput, batch: Batch, total: float | None = None) -> Tensor:
+    """Binary cross-entropy of whether a token was replaced, averaged over those that might have been."""
+    assert output.replaced_logits is not None
+    assert batch.replaced_labels is not None
+    asked = batch.replaced_labels != NO_LABEL
+    count = count_replaceable(batch) if total is None else total
+    logits, labels = output.replaced_logits.float(), batch.replaced_labels.clamp(min=0).float()
+    return F.binary_cross_entropy_with_logits(logits, labels, asked.float(), reduction="sum") / max(count, 1)
 
 
 def pretraining_loss(model: nn.Module, batch: Batch, depth: int | None = None) -> Tensor:

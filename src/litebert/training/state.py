@@ -1,8 +1,8 @@
 """Checkpoints: a model folder and the state of its training, written whole, checked before they are believed.
 
 `checkpoints/step-00000120` holds `model` (a folder like any other, which transformers opens) and `state` (optimiser,
-position in the data, health). Both have manifests with SHA-256, both appear by one rename. Randomness is a function of
-seed, step and rank, so that no generator has to be kept.
+heads that only training needs, position in the data, health). Both have manifests with SHA-256, both appear by one
+rename. Randomness is a function of seed, step and rank, so that no generator has to be kept.
 """
 
 import contextlib
@@ -105,7 +105,7 @@ class Checkpoint(BaseModel):
             raise FolderError(f"{path} was not written by this version of litebert: begin a new run") from None
 
     def read_tensors(self) -> dict[str, Tensor]:
-        """Read the optimiser's tensors."""
+        """Read the optimiser's tensors, named `parameter/slot`, and those that only training needs, by their names."""
         path = self.folder / "state" / _TENSORS
         try:
             with safe_open(path, framework="pt") as file:
