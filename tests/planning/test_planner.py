@@ -1,11 +1,14 @@
 """What the planner says follows from what it measured."""
 
+from unittest import mock
+
 import pytest
 
 from litebert.errors import RequestError
 from litebert.model.cost import forward_flops, training_flops, training_memory
 from litebert.planning import planner
-from litebert.presets import PRESETS
+from litebert.presets import PRESETS, preset_config
+from litebert.pretraining.recipes import budget_run
 from litebert.quantities import parse_count, parse_duration
 
 
@@ -73,6 +76,15 @@ def test_gathering_saves_most_of_the_last_layer() -> None:
     config = PRESETS["albert-base"].config
     assert 0.9 < training_flops(config, 128) / training_flops(config, 128, gathered=False) < 0.96
     assert forward_flops(config, 128, kept=128) == forward_flops(config, 128)
+
+
+def test_finding_replaced_words_takes_longest_where_passes_are_few() -> None:
+    config = budget_run(preset_config("albert-mini"), 7200.0)
+    with mock.patch("litebert.planning.planner.measure_speed", return_value=1000.0):
+        plans = [planner.plan_run(config.model, config.train, 128, finds) for finds in (False, True)]
+    plain, slower = ({stage["depth"]: stage["tokens_per_second"] for stage in plan["stages"]} for plan in plans)
+    assert plain == dict.fromkeys((1, 2, 3, 6), 1000.0)
+    assert 400 < slower[1] < slower[2] < slower[3] < slower[6] < 900
 
 
 @pytest.mark.parametrize("text", ["", "x", "-1", "0", "1e9", "5 apples", "1..2", "9" * 40])
