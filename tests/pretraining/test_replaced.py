@@ -94,6 +94,16 @@ def test_every_form_of_rows_trains(small_corpus: Corpus, tmp_path: Path, pairs: 
     assert entries(tmp_path / "run", "step")[-1]["replaced_loss"] > 0
 
 
+def test_only_stages_at_full_depth_ask(small_corpus: Corpus, tmp_path: Path) -> None:
+    config = replacing(stages=(Stage(until=0.5, depth=2), Stage()))
+    pretrain_here(small_corpus, tmp_path / "run", config)
+    told = [entry["replaced_loss"] for entry in entries(tmp_path / "run", "step")]
+    assert told[:10] == [0.0] * 10
+    assert told[10] == pytest.approx(5 * 0.6931, rel=1e-3)  # the head says nothing yet
+    with pytest.raises(ValueError, match="full depth"):
+        PretrainConfig.parse(replacing(stages=(Stage(depth=2),)).model_dump())
+
+
 def test_masked_words_get_the_same_states_with_and_without(small_corpus: Corpus) -> None:
     torch.manual_seed(0)
     config = tiny_run()
@@ -176,7 +186,8 @@ def test_runs_from_before_there_was_such_a_setting_go_on(small_corpus: Corpus, t
 def test_two_processes_train_as_one(
     nursery: Nursery, small_corpus: Corpus, tmp_path: Path, parallel: str, sharing: str
 ) -> None:
-    config = replacing({"sharing": sharing}, parallel=parallel, steps=12)
+    stages = (Stage(until=0.5, depth=2), Stage())  # the head has no gradient in the first half
+    config = replacing({"sharing": sharing}, parallel=parallel, steps=12, stages=stages)
     pretrain_here(small_corpus, tmp_path / "one", config)
     pieces = config.model_copy(update={"train": config.train.model_copy(update={"micro_batch_size": 2})})
     kill = {"rank": 0, "step": 8, "mark": str(tmp_path / "mark")}

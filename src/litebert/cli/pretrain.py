@@ -166,7 +166,7 @@ def _show_plan(settings: "PretrainConfig", corpus: "Corpus", as_json: bool) -> N
     from litebert.planning.planner import plan_run
     from litebert.planning.tables import print_run_plan
 
-    plan = plan_run(settings.model, settings.train, settings.stream.length, settings.replaced_rate > 0)
+    plan = plan_run(settings.model, settings.train, settings.stream.length, settings.replaces_at)
     if as_json:
         print_json({"config": settings.model_dump(mode="json"), "plan": plan})
     else:

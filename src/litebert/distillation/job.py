@@ -95,9 +95,8 @@ class Distillation:
 
     def __init__(self, corpus: Corpus, config: DistillConfig, rated: RatedPairs | None = None) -> None:
         self.corpus, self.config, self.rated = corpus, config, rated
-        self.depth_varies = (
-            len({depth for stage in range(len(config.train.stages)) for depth in config.depths_at(stage)}) > 1
-        )
+        depths = {depth for stage in range(len(config.train.stages)) for depth in config.depths_at(stage)}
+        self.spares_weights = len(depths) > 1 and config.model.sharing != "all"
         self.folder = resolve(config.teacher)
         self.tokenizer = Tokenizer.from_pretrained(self.folder)
         self.same_tokenizer = hash_tokenizer(self.tokenizer) == corpus.manifest["tokenizer"]["sha256"]

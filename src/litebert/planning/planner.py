@@ -280,10 +280,12 @@ def _batch_tokens(tokens: int) -> int:
     return int(min(2 ** (wanted.bit_length() - 1), 4096 * 512))
 
 
-def plan_run(model: ModelConfig, train: "TrainConfig", length: int, finds_replaced: bool = False) -> dict[str, Any]:
+def plan_run(
+    model: ModelConfig, train: "TrainConfig", length: int, replaces_at: Callable[[int], bool] = lambda stage: False
+) -> dict[str, Any]:
     """Stages with their share, shape, speed and tokens; the memory of the largest; how long it takes in all.
 
-    A run that finds replaced words does the last layer for all tokens; its speed is reckoned from that of one without.
+    In stages that replace words the last layer runs for all tokens; their speed is reckoned from the others'.
     """
     from litebert.training.config import num_micro_batches
 
@@ -295,7 +297,7 @@ def plan_run(model: ModelConfig, train: "TrainConfig", length: int, finds_replac
         at_once = rows // num_micro_batches(rows, 1, train.micro_batch_size)
         shape = model.updated(num_layers=depth, num_groups=min(depth, model.num_groups))
         speed = measure_speed(shape, at_once, tokens_of_row, train.recompute)
-        if finds_replaced and speed is not None:
+        if replaces_at(number) and speed is not None:
             few, every = (training_flops(shape, tokens_of_row, gathered) for gathered in (True, False))
             speed *= few / every
         share = stage.until - begun

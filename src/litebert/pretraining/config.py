@@ -24,7 +24,8 @@ class PretrainConfig(RunConfig):
     """A head start with two heads that read one segment each, from which order is learnt sooner."""
     replaced_rate: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Replace this share of the tokens that are neither masked nor special by others that stood beside the same
-    neighbour, and ask of all of them whether they were replaced (see `litebert.corpus.replacement`); 0 asks nothing."""
+    neighbour, and ask of all of them whether they were replaced (see `litebert.corpus.replacement`); 0 asks nothing.
+    Only stages at full depth ask: with fewer passes, the last of which then runs for all tokens, it costs most."""
     replaced_weight: Annotated[float, Field(gt=0, le=1000)] = 5.0
     """How much that question counts beside a masked token."""
     begin_from: str | None = None
@@ -48,7 +49,14 @@ class PretrainConfig(RunConfig):
             raise ValueError("segment_heads are a part of a head start: set head_start as well, or leave both out")
         if self.segment_heads and (self.model.num_heads < 4 or self.model.num_token_types < 2):
             raise ValueError("segment_heads need a model of four heads or more, and with two token types")
+        if self.replaced_rate and not any(map(self.replaces_at, range(len(self.train.stages)))):
+            raise ValueError("replaced_rate asks in stages at full depth, and there is none: set it to 0 or add one")
         return self
+
+    def replaces_at(self, stage: int) -> bool:
+        """Whether words are replaced in a stage."""
+        depth = self.train.stages[stage].depth
+        return self.replaced_rate > 0 and depth in (None, self.model.num_layers)
 
     def identity(self, defaults: bool = True) -> dict[str, Any]:
         """What makes a run what it is; one that replaces nothing is the same as before there was such a setting."""

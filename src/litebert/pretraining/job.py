@@ -94,10 +94,12 @@ class Pretraining:
         self.corpus, self.config = corpus, config
         self._evaluated, self._guessers = held_out or corpus, guessers
         self.data = {"corpus": hash_file(corpus.folder / MANIFEST)}
-        self.depth_varies = any(stage.depth is not None for stage in config.train.stages)
         self.has_pairs = config.stream.pairs != "none"
         asked = {"mlm_loss": True, "sop_loss": self.has_pairs, "replaced_loss": config.replaced_rate > 0}
         self.losses = tuple(name for name, is_asked in asked.items() if is_asked)
+        grows = any(stage.depth is not None for stage in config.train.stages)
+        asks_later = "replaced_loss" in self.losses and not all(map(config.replaces_at, range(len(config.train.stages))))
+        self.spares_weights = (grows and config.model.sharing != "all") or asks_later
 
     # --- before the first step ------------------------------------------------------------------------------------
 
@@ -150,7 +152,8 @@ class Pretraining:
     def steps(self, stage: int, cursor: list[int] | None) -> Iterator[tuple[list[Batch], list[int]]]:
         """This process's rows of each step, as micro-batches."""
         stream = stage_stream(self.config.stream, self.config.train, stage)
-        return read_steps(self.corpus, stream, self.config.train, stage, cursor, self.world, self.replacements)
+        replacements = self.replacements if self.config.replaces_at(stage) else None
+        return read_steps(self.corpus, stream, self.config.train, stage, cursor, self.world, replacements)
 
     def enter(self, stage: int) -> None:
         """Give new layers the weights of trained ones, where they share none and a stage runs more of them.
@@ -173,20 +176,20 @@ class Pretraining:
 
     def measure(self, model: nn.Module, batch: Batch, totals: Sequence[float], stage: int) -> list[Tensor]:
         """The loss of masked language modelling, and those of sentence order and replaced tokens if they are asked."""
-        depth = self.config.train.stages[stage].depth
-        output: ModelOutput = model(**batch.inputs(), find_replaced=self.replacements is not None, depth=depth)
+        depth, replaces = self.config.train.stages[stage].depth, self.config.replaces_at(stage)
+        output: ModelOutput = model(**batch.inputs(), find_replaced=replaces, depth=depth)
         total = dict(zip(self.losses, totals, strict=True))
         losses = [masked_lm_loss(output, batch, total["mlm_loss"])]
         if "sop_loss" in total:
             losses.append(sentence_order_loss(output, batch, total["sop_loss"]))
-        if "replaced_loss" in total:
+        if replaces:
             weight = self.config.replaced_weight
             losses.append(weight * replaced_token_loss(output, batch, total["replaced_loss"]))
-        return losses
+        return [*losses, *(torch.zeros_like(losses[0]) for _ in self.losses[len(losses) :])]
 
     def operations(self, batch: Batch, stage: int) -> float:
         """Operations of a step on a batch, at the depth of the stage, padding included."""
-        length, gathered = batch.input_ids.shape[1], self.replacements is None
+        length, gathered = batch.input_ids.shape[1], not self.config.replaces_at(stage)
         return training_flops(self.config.model, length, gathered, self._depth(stage)) * batch.input_ids.numel()
 
     # --- now and then ---------------------------------------------------------------------------------------------

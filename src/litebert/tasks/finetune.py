@@ -53,7 +53,7 @@ class Finetuning:
     kind = "fine-tuning"
     keeps_best = True
     skip_loss_spikes = False  # rare classes make them
-    depth_varies = False
+    spares_weights = False
     step_seed = 0
 
     model: Model

@@ -91,18 +91,17 @@ def join_world() -> Iterator[World]:
         dist.destroy_process_group()
 
 
-def spread(model: Model, world: World, parallel: Parallel, depth_varies: bool = False) -> nn.Module:
+def spread(model: Model, world: World, parallel: Parallel, spares_weights: bool = False) -> nn.Module:
     """Make a model that trains as one over all processes; alone, it is the model itself.
 
-    Where depth varies, some blocks may have no gradient; DDP must then look for them in every step.
+    Where steps spare some weights, these have no gradient; DDP must then look for them in every step.
     """
     model.to(world.device)
     if world.size == 1:
         return model
     if parallel == "ddp":
         device_ids = None if world.device.type == "cpu" else [world.device]
-        unused = depth_varies and model.config.sharing != "all"
-        return DistributedDataParallel(model, device_ids, find_unused_parameters=unused)
+        return DistributedDataParallel(model, device_ids, find_unused_parameters=spares_weights)
     mesh = init_device_mesh(world.device.type, (world.size,))
     if model.config.sharing == "none":
         for block in (*model.encoder.attention, *model.encoder.feed_forward):

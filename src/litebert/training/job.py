@@ -35,8 +35,8 @@ class Job(Protocol[Config]):
     skip_loss_spikes: bool
     """Whether a loss far above the recent ones is a fault, as where all batches are about equally hard."""
 
-    depth_varies: bool
-    """Whether some steps run fewer passes than others, so that some blocks may have no gradient."""
+    spares_weights: bool
+    """Whether some steps need only a part of the weights, so that others have no gradient."""
 
     step_seed: int
     """Set for each step: the same on all processes, for what they must draw alike."""

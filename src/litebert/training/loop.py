@@ -60,7 +60,7 @@ class Trainer:
         self.clock = clock
         self.model = job.model.train()
         self.model.encoder.recompute = config.recompute
-        self.spread_model = spread(self.model, world, config.parallel, job.depth_varies)
+        self.spread_model = spread(self.model, world, config.parallel, job.spares_weights)
         self.optimizer = make_optimizer(self.model, config.optim)
         self.state = TrainingState(config=identity)
         self.health = Health()
