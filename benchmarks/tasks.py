@@ -11,9 +11,10 @@ Rungs that nobody asks for can be left out, such as the encoder without pretrain
     python benchmarks/tasks.py --model my-run --out runs/tasks mrpc=glue/MRPC \\
         --rungs 'majority,bag-of-words,tf-idf,n-gram,vectors,vectors+tf-idf,pretrained encoder'
 
-A name with a plus is the same task with another encoder, in a row of its own:
+A name with a plus is the same task with another encoder, or with fewer layers of it, in a row of its own:
 
     python benchmarks/tasks.py --model albert_tiny_zh --out runs/tasks chnsenticorp+tiny=chnsenticorp
+    python benchmarks/tasks.py --model litebert-en --depth 2 --lr 1e-4 --out runs/depths mrpc+2=glue/MRPC
 """
 
 import argparse
@@ -21,7 +22,7 @@ import json
 import random
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -74,9 +75,16 @@ def read(name: str, folder: Path, settings: Settings) -> Dataset:
     return Dataset(data.task, splits, data.num_skipped)
 
 
-def run_task(name: str, source: Path, model: str, out: Path, rungs: list[str] | None = None) -> None:
+def run_task(
+    name: str,
+    source: Path,
+    model: str,
+    out: Path,
+    settings: Settings,
+    rungs: list[str] | None = None,
+    depth: int | None = None,
+) -> None:
     """Climb the ladder on one task, or some rungs of it, and keep what came out."""
-    settings = SETTINGS[_task_of(name)]
     data = read(_task_of(name), source, settings)
     folder = out / name
     comparison = Comparison.plan(
@@ -89,6 +97,7 @@ def run_task(name: str, source: Path, model: str, out: Path, rungs: list[str] | 
         batch_size=32,
         lr=settings.lr,
         max_length=settings.max_length,
+        depth=depth,
     )
     config = comparison.config
     chosen_rungs = None if rungs is None else [rung for rung in rungs if rung in comparison.rungs]
@@ -97,7 +106,14 @@ def run_task(name: str, source: Path, model: str, out: Path, rungs: list[str] | 
     )
     sizes = [len(data.splits["train"]), len(data.splits["dev"])]
     facts = {"encoder": describe_encoder(Path(model)), "date": machine()["date"], "compiled": config.train.compiled}
-    chosen = {"epochs": settings.epochs, "max_length": config.max_length, "seeds": settings.seeds}
+    if depth is not None:
+        facts["encoder"] = f"{facts['encoder']}, {depth} layers"
+    chosen = {
+        "epochs": settings.epochs,
+        "lr": settings.lr,
+        "max_length": config.max_length,
+        "seeds": settings.seeds,
+    }
     result = {"task": name, "metric": data.task.metric, "sizes": sizes, **chosen, **facts, "rows": done["rows"]}
     (folder / "result.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
@@ -176,7 +192,10 @@ def render(results: list[dict[str, Any]]) -> str:
     names = sorted({row["name"] for result in results for row in result["rows"]}, key=[*ORDER].index)
     shown = [NAMES.get(name, name) for name in names]
     lines = [f"| task | learnt from / scored on | {' | '.join(shown)} | ahead by |", "|-" * (len(names) + 3) + "|"]
-    times = [f"| task | epochs | length | seeds | {' | '.join(shown)} | encoder |", "|-" * (len(names) + 5) + "|"]
+    times = [
+        f"| task | epochs | rate | length | seeds | {' | '.join(shown)} | encoder |",
+        "|-" * (len(names) + 6) + "|",
+    ]
     for result in results:
         rows = by_name(result)
         best = max(row["score"] for row in rows.values())
@@ -188,7 +207,7 @@ def render(results: list[dict[str, Any]]) -> str:
             f"| {result['task']}, {metric} | {sizes} | {cells} | {'–' if lead is None else f'{100 * lead:+.1f}'} |"
         )
         seconds = " | ".join(_show_costs(rows.get(name)) for name in names)
-        chosen = " | ".join(f"{result[key]:g}" for key in ("epochs", "max_length", "seeds"))
+        chosen = " | ".join(f"{result.get(key, Settings.lr):g}" for key in ("epochs", "lr", "max_length", "seeds"))
         times.append(f"| {result['task']} | {chosen} | {seconds} | {result['encoder']} |")
     counts = [
         count_leads(results, "The best use of the encoder", USES),
@@ -223,13 +242,18 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="a folder that keeps the runs")
     parser.add_argument("--name", default="tasks", help="of the page: docs/results/DATE-NAME.md")
     parser.add_argument("--rungs", help="the rungs of the ladder, with commas between them; all if not given")
+    for key, kind in (("epochs", float), ("lr", float), ("seeds", int)):
+        parser.add_argument(f"--{key}", type=kind, help="for these tasks; what `SETTINGS` says if not given")
+    parser.add_argument("--depth", type=int, help="layers of the encoder to begin with; all if not given")
     options = parser.parse_args()
     prepare_process()
     rungs = None if options.rungs is None else options.rungs.split(",")
     for task in options.tasks:
         name, _, source = task.partition("=")
         if not (options.out / name / "result.json").is_file():
-            run_task(name, Path(source), options.model, options.out, rungs)
+            given = {key: getattr(options, key) for key in ("epochs", "lr", "seeds") if getattr(options, key)}
+            settings = replace(SETTINGS[_task_of(name)], **given)
+            run_task(name, Path(source), options.model, options.out, settings, rungs, options.depth)
     done = sorted(options.out.glob("*/result.json"), key=lambda file: [*SETTINGS].index(_task_of(file.parent.name)))
     results = [json.loads(file.read_text(encoding="utf-8")) for file in done]
     if not results:

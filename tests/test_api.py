@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import litebert
+from litebert.errors import RequestError
 from litebert.text.tokenizer import Tokenizer
 from tests.conftest import need
 from tests.tasks.small import make_encoder, make_examples
@@ -46,6 +47,17 @@ def test_a_data_frame_and_a_dataset_give_the_same_run(
     ]
     weights = {(run.model / "model.safetensors").read_bytes() for run in runs}
     assert len(weights) == 1
+
+
+def test_fewer_layers_of_an_encoder(encoder: Path, rows: list[dict[str, str]], tmp_path: Path) -> None:
+    columns = {"text": "review", "label": "where"}
+    run = litebert.finetune(rows, **columns, model=encoder, depth=1, out=tmp_path / "run", **SHORT)
+    assert litebert.Model.read_config(run.model).num_layers == 1
+    assert run.predict("two sailors crossed the bridge.").label in ("ashore", "at sea")
+    resumed = litebert.finetune(rows, **columns, model=encoder, depth=1, out=tmp_path / "run", resume=True, **SHORT)
+    assert resumed.metrics == run.metrics
+    with pytest.raises(RequestError, match="depth must be between 1 and 4"):
+        litebert.finetune(rows, **columns, model=encoder, depth=5, out=tmp_path / "other", **SHORT)
 
 
 def test_the_metric_that_decides_and_balanced_classes(

@@ -12,6 +12,7 @@ import pytest
 from litebert.baselines import compare as module
 from litebert.baselines.compare import (
     BESIDE,
+    FROZEN,
     MAJORITY,
     PRETRAINED,
     SCRATCH,
@@ -126,6 +127,20 @@ def test_settings_are_said(small_encoder: Path, tmp_path: Path) -> None:
         "max_length": 32,
         "seeds": [0, 1, 2],
     }
+
+
+def test_fewer_layers_are_compared(small_encoder: Path, tmp_path: Path) -> None:
+    whole, shallow = (
+        make_comparison("classification", small_encoder, tmp_path / str(depth), depth=depth) for depth in (None, 1)
+    )
+    assert shallow.config.model.num_layers == 1
+    texts = ["the cat purrs", "shares rose"]
+    one, other = (comparison.vectors.fit(texts).average(texts) for comparison in (whole, shallow))
+    assert one.shape == other.shape
+    assert abs(one - other).max() > 1e-3
+    settings = compare(shallow, [MAJORITY, FROZEN, PRETRAINED])["settings"]
+    assert settings["depth"] == 1
+    assert "depth" not in compare(whole, [MAJORITY])["settings"]
 
 
 def test_words_stand_beside_the_runs_that_are_there(small_encoder: Path, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from litebert.errors import RequestError
 from litebert.model.layers import attention_bias, restarting_positions
 from litebert.model.model import Model
+from litebert.model.sharing import at_depth, block_counts
 from tests.conftest import small_config, small_inputs
 
 
@@ -100,6 +101,24 @@ def test_depth_is_an_argument(sharing: str) -> None:
         deep(**inputs, depth=9)
     with pytest.raises(RequestError, match="between 1 and 8"):
         deep(**inputs, depth=0)
+
+
+@pytest.mark.parametrize(
+    ("sharing", "groups"), [("all", 1), ("attention", 1), ("ffn", 1), ("none", 1), ("groups", 2), ("groups", 4)]
+)
+def test_an_encoder_of_fewer_layers_says_what_the_whole_one_says_at_that_depth(sharing: str, groups: int) -> None:
+    deep = make_model(sharing=sharing, num_groups=groups)
+    inputs = small_inputs(deep.config)
+    for depth in range(1, deep.config.num_layers + 1):
+        shallow = Model(at_depth(deep.config, depth)).eval()
+        shallow.encoder.begin_with(deep.encoder)
+        assert block_counts(shallow.config) <= block_counts(deep.config)
+        assert max(block_counts(shallow.config)) <= depth
+        with torch.inference_mode():
+            said = shallow.encoder(**inputs)
+            torch.testing.assert_close(said, deep.encoder(**inputs, depth=depth), atol=0, rtol=0)
+    with pytest.raises(RequestError, match="depth must be between 1 and"):
+        at_depth(deep.config, 9)
 
 
 @pytest.mark.parametrize("sharing", ["all", "attention", "ffn", "none"])

@@ -73,6 +73,7 @@ class Comparison:
     tokenizer: Tokenizer
     out: Path
     num_seeds: int = 1
+    depth: int | None = None
 
     @classmethod
     def plan(
@@ -84,15 +85,19 @@ class Comparison:
         split: str | None = None,
         num_seeds: int = 1,
         max_length: int | None = None,
+        depth: int | None = None,
         **settings: Any,
     ) -> "Comparison":
-        """Choose the split and the settings of the encoder, a run, a model folder or a hub name; see `configure`."""
+        """Choose the split and the settings of the encoder, a run, a model folder or a hub name; see `configure`.
+
+        With `depth` its vectors and what is fine-tuned are of so many of its layers.
+        """
         chosen = _choose_split(data, split)
-        shape, tokenizer, source = open_encoder(model)
+        shape, tokenizer, source = open_encoder(model, depth)
         length = choose_length(data.task, shape, max_length)
         volume = measure_volume(data.task, data.splits.get("train", ()), tokenizer, length)
         config = configure(data.task, volume, shape, source, max_length=max_length, **settings)
-        return cls(data, chosen, model, config, tokenizer, out, num_seeds)
+        return cls(data, chosen, model, config, tokenizer, out, num_seeds, depth)
 
     @property
     def task(self) -> Task:
@@ -120,7 +125,7 @@ class Comparison:
     @cached_property
     def vectors(self) -> EncoderVectors:
         """Of the encoder, as it is."""
-        return EncoderVectors.of(load(self.config.begin_from or self.encoder))
+        return EncoderVectors.of(load(self.config.begin_from or self.encoder), depth=self.depth)
 
     def describe(self, rows: Sequence[ResultRow]) -> dict[str, Any]:
         """The comparison as it is saved: what was asked, with which settings, and the rows of the table."""
@@ -139,6 +144,7 @@ class Comparison:
                 "learning_rate": train.optim.lr,
                 "batch_size": train.batch_size,
                 "max_length": self.config.max_length,
+                **({} if self.depth is None else {"depth": self.depth}),
                 "seeds": list(range(self.num_seeds)),
             },
             "rows": list(rows),

@@ -93,13 +93,13 @@ class EncoderVectors:
         """What it would have taken to embed known texts again, about: whoever measures time adds it."""
 
     @classmethod
-    def of(cls, pipeline: Pipeline, words: bool = True) -> Self:
+    def of(cls, pipeline: Pipeline, words: bool = True, depth: int | None = None) -> Self:
         """Of a model that is open; of a long text it reads the beginning, and of its words all, if they are wanted."""
 
         def embed(texts: list[str]) -> NDArray[Any]:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", TruncationWarning)
-                return np.asarray(pipeline.embed(texts))
+                return np.asarray(pipeline.embed(texts, depth=depth))
 
         return cls(embed, pipeline.members[0].engine.num_bytes, WordTable.of(pipeline) if words else None)
 

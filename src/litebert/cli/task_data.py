@@ -79,6 +79,9 @@ def tuning(
     lr: Annotated[float | None, typer.Option(min=1e-9, max=1, help="Peak of the learning rate.")] = None,
     batch: Annotated[int | None, typer.Option(min=1, help="Examples in a step.")] = None,
     max_length: Annotated[int | None, typer.Option(min=8, help="Tokens of a row.")] = None,
+    depth: Annotated[
+        int | None, typer.Option(min=1, help="Begin with so many layers of the encoder: fewer are faster.")
+    ] = None,
 ) -> None:
     """How long and how to fine-tune."""
 

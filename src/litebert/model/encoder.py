@@ -72,6 +72,18 @@ class Encoder(nn.Module):
             bias = gather_positions(bias[:, 0], keep)[:, None]  # (batch, 1, k, tokens)
         return self._run_layer(*plan[-1], hidden, bias, keep)
 
+    @torch.no_grad()
+    def begin_with(self, other: "Encoder") -> None:
+        """Take the weights of an encoder of this shape; of one with other layers, what it runs at this depth."""
+        blocks = ("attention.", "feed_forward.")
+        tensors = {name: tensor for name, tensor in other.state_dict().items() if not name.startswith(blocks)}
+        plans = zip(layer_plan(self.config), layer_plan(other.config, self.config.num_layers), strict=True)
+        for own, others in plans:
+            for prefix, number, source in zip(blocks, own, others, strict=True):
+                block = getattr(other, prefix[:-1])[source].state_dict()
+                tensors |= {f"{prefix}{number}.{name}": tensor for name, tensor in block.items()}
+        self.load_state_dict(tensors)
+
     def passes(
         self,
         input_ids: Tensor,

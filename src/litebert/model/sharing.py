@@ -7,7 +7,7 @@ blocks each layer uses. Every sharing strategy of the paper is one line below; n
 from litebert.config import ModelConfig
 from litebert.errors import RequestError
 
-__all__ = ["LayerPlan", "block_counts", "layer_plan", "max_depth", "spread", "without_sharing"]
+__all__ = ["LayerPlan", "at_depth", "block_counts", "layer_plan", "max_depth", "spread", "without_sharing"]
 
 LayerPlan = list[tuple[int, int]]
 """For each layer that runs: (index of the attention block, index of the feed-forward block)."""
@@ -63,6 +63,16 @@ def spread(count: int, total: int) -> list[int]:
 def max_depth(config: ModelConfig) -> int:
     """Say how many layers the weights can run: 2L where whole layers are shared, else the L that exist."""
     return 2 * config.num_layers if config.sharing in ("all", "groups") else config.num_layers
+
+
+def at_depth(config: ModelConfig, depth: int) -> ModelConfig:
+    """The shape of an encoder that is what this one runs at a depth, and has no block beyond that.
+
+    >>> at_depth(ModelConfig(num_layers=6, sharing="groups", num_groups=3), 2).num_groups
+    2
+    """
+    layer_plan(config, depth)  # says what cannot be
+    return config.updated(num_layers=depth, num_groups=min(config.num_groups, depth))
 
 
 def block_counts(config: ModelConfig) -> tuple[int, int]:

@@ -98,7 +98,9 @@ class Pretraining:
         asked = {"mlm_loss": True, "sop_loss": self.has_pairs, "replaced_loss": config.replaced_rate > 0}
         self.losses = tuple(name for name, is_asked in asked.items() if is_asked)
         grows = any(stage.depth is not None for stage in config.train.stages)
-        asks_later = "replaced_loss" in self.losses and not all(map(config.replaces_at, range(len(config.train.stages))))
+        asks_later = "replaced_loss" in self.losses and not all(
+            map(config.replaces_at, range(len(config.train.stages)))
+        )
         self.spares_weights = (grows and config.model.sharing != "all") or asks_later
 
     # --- before the first step ------------------------------------------------------------------------------------

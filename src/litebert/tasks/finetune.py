@@ -22,7 +22,7 @@ from litebert.folders import locate_model, model_name, write_json
 from litebert.model.cost import training_flops
 from litebert.model.hf.checkpoint import write_folder
 from litebert.model.model import Model, ModelOutput, to_arrays
-from litebert.model.sharing import layer_plan
+from litebert.model.sharing import at_depth, layer_plan
 from litebert.presets import PRESETS
 from litebert.tasks.config import FinetuneConfig
 from litebert.tasks.features import Features, order_epoch
@@ -297,16 +297,20 @@ def make_model(config: FinetuneConfig, fresh: bool = True) -> Model:
         return Model(config.model, config.head)
     pretrained = Model.from_pretrained(config.begin_from, config.head, labels=config.model.labels)
     model = Model(config.model, config.head)  # dropout is the task's, and so is the head, whatever came before
-    model.encoder.load_state_dict(pretrained.encoder.state_dict())
+    model.encoder.begin_with(pretrained.encoder)
     return model
 
 
-def open_encoder(name: str) -> tuple[ModelConfig, Tokenizer, str]:
-    """Shape, tokenizer and location of what fine-tuning begins with; a preset has no tokenizer, so it is refused."""
+def open_encoder(name: str, depth: int | None = None) -> tuple[ModelConfig, Tokenizer, str]:
+    """Shape, tokenizer and location of what fine-tuning begins with; a preset has no tokenizer, so it is refused.
+
+    With `depth` the shape is that of an encoder with so many layers of it.
+    """
     if name in PRESETS and not Path(name).is_dir():
         raise RequestError(f"{name} is a preset without a vocabulary: pretrain it first, or name a model folder")
     folder = locate_model(name)
     config, tokenizer = Model.read_config(folder), Tokenizer.from_pretrained(folder)
+    config = config if depth is None else at_depth(config, depth)
     return config, tokenizer, str(Path(folder).resolve()) if Path(folder).is_dir() else str(folder)
 
 
