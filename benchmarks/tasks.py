@@ -242,7 +242,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="a folder that keeps the runs")
     parser.add_argument("--name", default="tasks", help="of the page: docs/results/DATE-NAME.md")
     parser.add_argument("--rungs", help="the rungs of the ladder, with commas between them; all if not given")
-    for key, kind in (("epochs", float), ("lr", float), ("seeds", int)):
+    for key, kind in (("epochs", float), ("lr", float), ("seeds", int), ("num-train", int)):
         parser.add_argument(f"--{key}", type=kind, help="for these tasks; what `SETTINGS` says if not given")
     parser.add_argument("--depth", type=int, help="layers of the encoder to begin with; all if not given")
     options = parser.parse_args()
@@ -251,7 +251,8 @@ def main() -> None:
     for task in options.tasks:
         name, _, source = task.partition("=")
         if not (options.out / name / "result.json").is_file():
-            given = {key: getattr(options, key) for key in ("epochs", "lr", "seeds") if getattr(options, key)}
+            names = ("epochs", "lr", "seeds", "num_train")
+            given = {key: getattr(options, key) for key in names if getattr(options, key)}
             settings = replace(SETTINGS[_task_of(name)], **given)
             run_task(name, Path(source), options.model, options.out, settings, rungs, options.depth)
     done = sorted(options.out.glob("*/result.json"), key=lambda file: [*SETTINGS].index(_task_of(file.parent.name)))
