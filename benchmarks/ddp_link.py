@@ -77,7 +77,7 @@ FIRST_PORT = 29610
 class ReadyBatches:
     """A job for the training loop whose batches lie ready."""
 
-    kind, metric, keeps_best, skip_loss_spikes, depth_varies, step_seed = "pretraining", "", False, False, False, 0
+    kind, metric, keeps_best, skip_loss_spikes, spares_weights, step_seed = "pretraining", "", False, False, False, 0
     losses = ("mlm_loss", "sop_loss")
 
     def __init__(self, config: ModelConfig) -> None:

@@ -44,7 +44,8 @@ def make_config(corpus: Corpus, seconds: float) -> PretrainConfig:
         "save_seconds": 90.0,
         "precision": "fp32",
     }
-    return config.model_copy(update={"train": config.train.model_copy(update=changes)})
+    train = config.train.model_copy(update=changes)
+    return config.model_copy(update={"train": train, "replaced_rate": 0.0})  # bare steps replace nothing
 
 
 def run_loop(corpus: Corpus, folder: Path, seconds: float) -> None:

@@ -39,6 +39,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "LAMB, learning rate 5e-3": {"train": {"optim": {"optimizer": "lamb", "lr": 5e-3}}},
     "30 % masked": {"stream": {"mask_rate": 0.3}},
     "single words masked": {"stream": {"max_ngram": 1}},
+    "12 % replaced": {"replaced_rate": 0.12},
 }
 
 

@@ -56,8 +56,11 @@ def test_fewer_layers_of_an_encoder(encoder: Path, rows: list[dict[str, str]], t
     assert run.predict("two sailors crossed the bridge.").label in ("ashore", "at sea")
     resumed = litebert.finetune(rows, **columns, model=encoder, depth=1, out=tmp_path / "run", resume=True, **SHORT)
     assert resumed.metrics == run.metrics
-    with pytest.raises(RequestError, match="depth must be between 1 and 4"):
-        litebert.finetune(rows, **columns, model=encoder, depth=5, out=tmp_path / "other", **SHORT)
+    with pytest.raises(RequestError, match="depth must be between 1 and 2"):
+        litebert.finetune(rows, **columns, model=encoder, depth=3, out=tmp_path / "other", **SHORT)
+    settings = {"model": {"num_layers": 2}}
+    with pytest.raises(RequestError, match="--depth says 1 layers, the settings 2"):
+        litebert.finetune(rows, **columns, model=encoder, depth=1, config=settings, out=tmp_path / "other", **SHORT)
 
 
 def test_the_metric_that_decides_and_balanced_classes(

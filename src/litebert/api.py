@@ -628,6 +628,8 @@ def finetune(
     )
     if config is not None or set:
         chosen = apply_settings(chosen, read_settings(config, {}, set))
+        if depth is not None and chosen.model.num_layers != depth:
+            raise RequestError(f"--depth says {depth} layers, the settings {chosen.model.num_layers}: leave one out")
     words = None
     if chosen.tf_idf:
         from litebert.baselines.tf_idf import learn_tf_idf  # scikit-learn takes a second

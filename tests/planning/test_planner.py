@@ -78,13 +78,18 @@ def test_gathering_saves_most_of_the_last_layer() -> None:
     assert forward_flops(config, 128, kept=128) == forward_flops(config, 128)
 
 
-def test_stages_that_find_replaced_words_are_slower() -> None:
+def test_stages_that_find_replaced_words_are_slower_and_larger() -> None:
     config = budget_run(preset_config("albert-mini"), 7200.0)
     with mock.patch("litebert.planning.planner.measure_speed", return_value=1000.0):
         plan = planner.plan_run(config.model, config.train, 128, config.replaces_at)
     speeds = [(stage["depth"], stage["tokens_per_second"]) for stage in plan["stages"]]
     assert speeds[:3] == [(1, 1000.0), (2, 1000.0), (3, 1000.0)]
     assert all(depth == 6 and 800 < speed < 900 for depth, speed in speeds[3:])
+    with mock.patch("litebert.planning.planner.measure_speed", return_value=1000.0):
+        plain = planner.plan_run(config.model, config.train, 128)
+    more = [stage["memory"] / same["memory"] for stage, same in zip(plan["stages"], plain["stages"], strict=True)]
+    assert more[:3] == [1.0, 1.0, 1.0]
+    assert all(1.0 < share < 1.3 for share in more[3:])  # the last layer is kept for every token
 
 
 @pytest.mark.parametrize("text", ["", "x", "-1", "0", "1e9", "5 apples", "1..2", "9" * 40])

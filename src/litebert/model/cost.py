@@ -124,27 +124,29 @@ class TrainingMemory:
         return round(1.2 * self.total) + 100_000_000
 
 
-def training_memory(config: ModelConfig, batch: int, length: int, recompute: bool = False) -> TrainingMemory:
-    """Estimate the peak of one pretraining step with AdamW in fp32."""
+def training_memory(
+    config: ModelConfig, batch: int, length: int, recompute: bool = False, gathered: bool = True
+) -> TrainingMemory:
+    """Estimate the peak of one pretraining step with AdamW in fp32; `gathered` as in `training_flops`."""
     parameters = FLOAT_BYTES * count_pretraining_parameters(config)
-    activations = FLOAT_BYTES * _peak_activations(config, batch, length, recompute)
+    activations = FLOAT_BYTES * _peak_activations(config, batch, length, recompute, gathered)
     return TrainingMemory(parameters, parameters, 2 * parameters, activations)
 
 
-def _peak_activations(config: ModelConfig, batch: int, length: int, recompute: bool) -> int:
+def _peak_activations(config: ModelConfig, batch: int, length: int, recompute: bool, gathered: bool) -> int:
     """Numbers held at the peak: in the masked-LM head, or in the backward pass of the last full layer."""
     tokens, predicted = batch * length, round(batch * length * MASKED_SHARE)
     num_passes = len(layer_plan(config))
     kept = predicted + batch  # rows of the last layer
     full = tokens * _kept_per_token(config, length)
-    last = kept * _kept_per_token(config, length) + 2 * tokens * config.attention_size
+    last = kept * _kept_per_token(config, length) + 2 * tokens * config.attention_size if gathered else full
     inputs = tokens * config.hidden_size
     before_last = (num_passes - 1) * (inputs if recompute else full)
     embeddings = 3 * tokens * config.embedding_size + inputs
     predictions = predicted * 3 * config.vocab_size  # logits, their log-softmax, its gradient
     in_head = before_last + (inputs if recompute else last) + predictions
     wide = tokens * (3 * config.intermediate_size + 3 * config.hidden_size)  # temporaries of one layer's gradient
-    in_layer = before_last + (full if recompute else 0) + (wide if num_passes > 1 else 0)
+    in_layer = before_last + (full if recompute or not gathered else 0) + (wide if num_passes > 1 else 0)
     return embeddings + max(in_head, in_layer)
 
 

@@ -297,8 +297,9 @@ def plan_run(
         at_once = rows // num_micro_batches(rows, 1, train.micro_batch_size)
         shape = model.updated(num_layers=depth, num_groups=min(depth, model.num_groups))
         speed = measure_speed(shape, at_once, tokens_of_row, train.recompute)
-        if replaces_at(number) and speed is not None:
-            few, every = (training_flops(shape, tokens_of_row, gathered) for gathered in (True, False))
+        gathered = not replaces_at(number)
+        if not gathered and speed is not None:
+            few, every = (training_flops(shape, tokens_of_row, kept) for kept in (True, False))
             speed *= few / every
         share = stage.until - begun
         begun = stage.until
@@ -309,7 +310,7 @@ def plan_run(
             "batch_size": rows,
             "micro_batch_size": at_once,
         }
-        entry["memory"] = training_memory(shape, at_once, tokens_of_row, train.recompute).process
+        entry["memory"] = training_memory(shape, at_once, tokens_of_row, train.recompute, gathered).process
         entry["tokens_per_second"] = speed
         stages.append(entry | _extent(train, share, rows * tokens_of_row, speed))
     return {

@@ -49,6 +49,8 @@ class PretrainConfig(RunConfig):
             raise ValueError("segment_heads are a part of a head start: set head_start as well, or leave both out")
         if self.segment_heads and (self.model.num_heads < 4 or self.model.num_token_types < 2):
             raise ValueError("segment_heads need a model of four heads or more, and with two token types")
+        if not self.replaced_rate and self.replaced_weight != type(self).model_fields["replaced_weight"].default:
+            raise ValueError("replaced_weight is for replaced words, and there are none: set replaced_rate as well")
         if self.replaced_rate and not any(map(self.replaces_at, range(len(self.train.stages)))):
             raise ValueError("replaced_rate asks in stages at full depth, and there is none: set it to 0 or add one")
         return self

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from litebert.batch import Batch
 from litebert.corpus.corpus import HELD_OUT, TRAIN, Corpus
-from litebert.corpus.replacement import SAMPLED_TOKENS, Replacements
+from litebert.corpus.replacement import Replacements
 from litebert.corpus.stream import BatchStream, Cursor, StreamConfig
 from litebert.errors import RequestError
 from litebert.folders import MANIFEST, hash_file
@@ -143,8 +143,7 @@ class Pretraining:
                 if config.segment_heads:
                     write_segment_heads(self.model, frequencies)
         if config.replaced_rate:
-            num_tokens = min(SAMPLED_TOKENS, self.corpus.num_tokens(TRAIN))
-            on_message(f"learning which words stand beside which in {num_tokens:,} tokens")
+            on_message("learning which words stand beside which in a part of the text")
             self.replacements = Replacements.count(self.corpus, config.replaced_rate)
             self.model.add_replaced_head()
         self.held_out = held_out_batches(self._evaluated, config.stream, config.held_out_rows)

@@ -30,6 +30,8 @@ __all__ = ["DEFAULT_BUDGET", "DEFAULT_MODEL", "PRETRAIN_OPTIONS", "choose_pretra
 
 DEFAULT_MODEL, DEFAULT_BUDGET = "albert-micro", "30m"
 PRETRAIN_OPTIONS = (*RUN_OPTIONS, "model", "recipe")
+_LATER = {"replaced_rate": 0.0, "replaced_weight": PretrainConfig.model_fields["replaced_weight"].default}
+"""Settings that runs of before have not, and what they did."""
 _OF_THE_MODEL = ("model", "begin_from", "head_start")
 
 
@@ -43,12 +45,14 @@ def choose_pretraining(
         raise RequestError("--budget and --steps both say when a run ends: leave one of them out")
     shape, begin_from = _find_model(options.get("model", DEFAULT_MODEL), corpus)
     settings = read_settings(config)
+    if settings.keys() >= PretrainConfig.model_fields.keys() - _LATER:
+        settings = {**_LATER, **settings}  # the whole of an older run: what it could not know, it did not do
     if "model" in options:  # what was named is meant, not what the file has
         settings = {name: value for name, value in settings.items() if name not in _OF_THE_MODEL}
     settings = merge_settings(settings, read_settings(None, name_settings(options), assignments))
     if isinstance(settings.get("model"), dict):  # a recipe depends on the shape
         shape = apply_settings(shape, settings["model"])
-    chosen = _apply_recipe(options, shape)
+    chosen = _apply_recipe(options, shape, settings.get("train"))
     if begin_from is not None:
         chosen = _go_on_from(begin_from, shape, chosen)
     return apply_settings(chosen, settings)
@@ -66,6 +70,9 @@ def resume_pretraining(
     what = {name: value for name, value in options.items() if name not in HOW}
     if what or config is not None or assignments:
         wanted = choose_pretraining(corpus, what, config, assignments)
+        named = stored.model_fields_set | read_settings(config, {}, assignments).keys()
+        unknown = {name: value for name, value in _LATER.items() if name not in named}
+        wanted = wanted.model_copy(update=unknown)  # the recipe may ask for what the run could not know
         if differences := describe_differences(stored.identity(), wanted.identity()):
             raise RequestError(f"the run has {differences}: leave these options out to go on with it")
     how = {name: value for name, value in options.items() if name in HOW}
@@ -90,16 +97,26 @@ def _go_on_from(folder: str, shape: ModelConfig, chosen: PretrainConfig) -> Pret
     return chosen.model_copy(update={"begin_from": folder, "head_start": False, "model": shape, "train": train})
 
 
-def _apply_recipe(options: Mapping[str, Any], shape: ModelConfig) -> PretrainConfig:
-    seconds = None if "steps" in options else seconds_of(options.get("budget", DEFAULT_BUDGET), "--budget")
+def _apply_recipe(options: Mapping[str, Any], shape: ModelConfig, train: Any) -> PretrainConfig:
+    """A recipe for the steps or the time that training shall take, as an option or a setting says it."""
+    steps = _read_positive(train, "steps")
+    seconds = None
+    if steps is None:
+        seconds = _read_positive(train, "seconds") or seconds_of(DEFAULT_BUDGET, "--budget")
     match options.get("recipe", "budget"):
         case "budget":
             pairs = options.get("objective", "nsp")
-            return budget_run(shape, seconds, options.get("steps"), options.get("batch"), options.get("length"), pairs)
+            count = None if steps is None else int(steps)
+            return budget_run(shape, seconds, count, options.get("batch"), options.get("length"), pairs)
         case "paper":
             wishes = {"steps": options.get("steps"), "batch_size": options.get("batch")}
             given = {name: value for name, value in wishes.items() if value is not None}
-            config = paper_run(shape, length=options.get("length"), pairs=options.get("objective", "sop"), **given)
-            return config if "budget" not in options else layer_settings(config, options={"train.seconds": seconds})
+            return paper_run(shape, length=options.get("length"), pairs=options.get("objective", "sop"), **given)
         case _:
             raise RequestError("--recipe: choose budget or paper")
+
+
+def _read_positive(settings: Any, name: str) -> float | None:
+    """A number above 0 among settings that nobody has checked yet; what is none, or far off, is refused later."""
+    value = settings.get(name) if isinstance(settings, Mapping) else None
+    return value if isinstance(value, int | float) and 0 < value <= 1e9 else None

@@ -95,9 +95,11 @@ def _make_cards(run: Run, task: str, baselines: Row) -> list[Card]:
         Card(f"{task} accuracy", show(last, "sop_accuracy", _SHARE), ["a coin gets 50 %"]),
         Card("Held-out loss", show(last, "mlm_loss", "{:.3f}"), ["nats per masked token"]),
         Card("Training loss", show(average_lately(run), "mlm_loss", "{:.3f}"), ["nats per masked token, lately"]),
-        Card("Replaced-token loss", show(average_lately(run), "replaced_loss", "{:.3f}"), ["weighted, lately"]),
         *make_run_cards(run),
     ]
+    if average_lately(run).get("replaced_loss"):  # 0 as long as nothing is asked
+        replaced = show(average_lately(run), "replaced_loss", "{:.3f}")
+        cards.insert(4, Card("Replaced-token loss", replaced, ["weighted, lately"]))
     return [card for card in cards if card.value != "–" or (card is cards[0] and best)]
 
 

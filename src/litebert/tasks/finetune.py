@@ -310,7 +310,10 @@ def open_encoder(name: str, depth: int | None = None) -> tuple[ModelConfig, Toke
         raise RequestError(f"{name} is a preset without a vocabulary: pretrain it first, or name a model folder")
     folder = locate_model(name)
     config, tokenizer = Model.read_config(folder), Tokenizer.from_pretrained(folder)
-    config = config if depth is None else at_depth(config, depth)
+    if depth is not None:
+        if not 1 <= depth <= config.num_layers:
+            raise RequestError(f"depth must be between 1 and {config.num_layers}, the layers of {name}, not {depth}")
+        config = at_depth(config, depth)
     return config, tokenizer, str(Path(folder).resolve()) if Path(folder).is_dir() else str(folder)
 
 
