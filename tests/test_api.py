@@ -1,11 +1,13 @@
 """The Python API: tables in memory, settings, metrics that decide, and results that say what came out."""
 
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import litebert
+import litebert.training.job
 from litebert.errors import RequestError
 from litebert.text.tokenizer import Tokenizer
 from tests.conftest import need
@@ -61,6 +63,21 @@ def test_fewer_layers_of_an_encoder(encoder: Path, rows: list[dict[str, str]], t
     settings = {"model": {"num_layers": 2}}
     with pytest.raises(RequestError, match="--depth says 1 layers, the settings 2"):
         litebert.finetune(rows, **columns, model=encoder, depth=1, config=settings, out=tmp_path / "other", **SHORT)
+
+
+def test_ctrl_c_stops_the_script_and_not_only_the_run(
+    encoder: Path, rows: list[dict[str, str]], tmp_path: Path
+) -> None:
+    def stop(event: litebert.training.job.ProgressEvent) -> None:
+        if event.step == 3:
+            signal.raise_signal(signal.SIGINT)
+
+    how: dict[str, Any] = {"text": "review", "label": "where", "model": encoder, "out": tmp_path / "run", **SHORT}
+    with pytest.raises(KeyboardInterrupt, match="saved: the same call with resume=True goes on") as interruption:
+        litebert.finetune(rows, on_step=stop, **how)
+    assert isinstance(interruption.value, litebert.Interrupted)
+    assert (interruption.value.result.status, interruption.value.result.step) == ("interrupted", 4)  # it ends a step
+    assert litebert.finetune(rows, resume=True, **how).step == 6
 
 
 def test_the_metric_that_decides_and_balanced_classes(

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from litebert.presets import PRESETS as PRESETS
     from litebert.text.tokenizer import Tokenizer as Tokenizer
     from litebert.text.vocabulary import train_tokenizer as train_tokenizer
+    from litebert.training.job import Interrupted as Interrupted
     from litebert.training.job import RunResult as RunResult
 
 __version__ = "0.1.0"
@@ -42,6 +43,7 @@ __all__ = [
     "FinetuneResult",
     "FolderError",
     "Index",
+    "Interrupted",
     "LitebertError",
     "Model",
     "ModelConfig",
@@ -76,6 +78,7 @@ _HOMES = {
     "Tokenizer": "litebert.text.tokenizer",
     "FinetuneResult": "litebert.api",
     "Pipeline": "litebert.inference.load",
+    "Interrupted": "litebert.training.job",
     "RunResult": "litebert.training.job",
     "compress": "litebert.api",
     "distill": "litebert.api",

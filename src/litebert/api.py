@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from litebert.corpus import prepare as preparation
 from litebert.corpus.corpus import Corpus
@@ -70,7 +70,7 @@ from litebert.text.records import RecordSource
 from litebert.text.sources import Reader, open_sources
 from litebert.text.tokenizer import Tokenizer
 from litebert.text.vocabulary import train_tokenizer
-from litebert.training.job import OnMessage, OnStep, RunResult
+from litebert.training.job import Interrupted, OnMessage, OnStep, RunResult
 from litebert.training.run_folder import RunFolder
 from litebert.training.settings import SettingsSource, apply_settings, read_settings
 
@@ -93,10 +93,18 @@ __all__ = [
 ]
 
 PathLike = str | os.PathLike[str]
+Result = TypeVar("Result", bound=RunResult | compression.CompressResult)
 
 
 def _ignore(message: str) -> None:
     """Nobody listens."""
+
+
+def _or_interrupt(result: Result, folder: Path) -> Result:
+    """The result of a run that ended; of one that a signal stopped, none, so that no script goes on as if it had."""
+    if result.signal is not None:
+        raise Interrupted(result, str(folder))
+    return result
 
 
 def _take_options(function: str, options: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
@@ -158,7 +166,8 @@ def pretrain(
         if resume
         else choose_pretraining(opened, given, config, set)
     )
-    return run_pretraining(opened, folder, chosen, resume=resume, on_step=on_step, on_message=on_message)
+    result = run_pretraining(opened, folder, chosen, resume=resume, on_step=on_step, on_message=on_message)
+    return _or_interrupt(result, folder)
 
 
 def distill(
@@ -205,11 +214,11 @@ def distill(
     result = run_distillation(
         corpus, folder, chosen, rated=pairs, resume=resume, on_step=on_step, on_message=on_message
     )
-    if not report or os.environ.get("RANK", "0") != "0":
-        return result
-    from litebert.reports.pretraining import write_report
+    if report and os.environ.get("RANK", "0") == "0":
+        from litebert.reports.pretraining import write_report
 
-    return replace(result, report=write_report(folder))
+        result = replace(result, report=write_report(folder))
+    return _or_interrupt(result, folder)
 
 
 def compress(
@@ -274,7 +283,7 @@ def compress(
             opened.check_tokenizer(name)
         else:
             opened = open_sources(text, column, skip_bad, folder)
-        return compression.compress(
+        result = compression.compress(
             name,
             method,
             folder,
@@ -290,6 +299,7 @@ def compress(
     except LitebertError:
         work.remove_unbegun()
         raise
+    return _or_interrupt(result, folder)
 
 
 def _is_corpus(text: PathLike | Sequence[PathLike]) -> bool:
@@ -648,7 +658,8 @@ def finetune(
         on_message=on_message,
         on_evaluation=write,
     )
-    return FinetuneResult(**{field.name: getattr(result, field.name) for field in fields(result)})
+    known = {field.name: getattr(result, field.name) for field in fields(result)}
+    return _or_interrupt(FinetuneResult(**known), folder)
 
 
 def _add_unlabelled(data: Dataset, file: Path, teacher: PathLike | None, reading: Mapping[str, Any]) -> Dataset:

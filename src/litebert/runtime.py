@@ -13,7 +13,9 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 __all__ = [
     "AMX",
@@ -26,6 +28,7 @@ __all__ = [
     "probe_bfloat16",
     "probe_matrix_instructions",
     "run_in_child",
+    "without_main",
 ]
 
 _PROBE = "import torch; x = torch.ones(64, 64, dtype=torch.bfloat16); (x @ x).sum().item()"
@@ -45,6 +48,20 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _SAFE_ISA = "AVX512_CORE_BF16"
 AMX = ("amx_tile", "amx_bf16", "amx_int8")
 """Instruction sets that some machines claim and cannot run."""
+
+
+@contextlib.contextmanager
+def without_main() -> Iterator[None]:
+    """Processes that are spawned here do not run the user's script once more, as Python would have them do.
+
+    Otherwise a script that calls litebert outside of `if __name__ == "__main__":` would begin anew in each of them.
+    """
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
 
 
 def keep_freed_memory() -> bool:

@@ -105,6 +105,49 @@ def test_workers_are_other_processes_with_one_thread_each_and_end_with_the_runne
     assert os.environ["OMP_NUM_THREADS"] == "3"
 
 
+SCRIPT = """
+import sys
+from pathlib import Path
+from litebert.corpus.runners import open_runner
+from tests.corpus import runner_jobs
+
+with open("began", "a") as file:
+    file.write("x")
+{definition}
+with open_runner(2, None) as runner:
+    shared = {shared}
+    print(sum(runner.map_in_order({function}, shared, range(20))))
+"""
+
+
+def run_script(tmp_path: Path, **parts: str) -> subprocess.CompletedProcess[str]:
+    """A script that does all its work when it is imported, as users write them."""
+    (tmp_path / "script.py").write_text(SCRIPT.format(**{"definition": "", **parts}), encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "script.py"]
+    return subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def test_workers_do_not_run_the_users_script_again(tmp_path: Path) -> None:
+    outcome = run_script(tmp_path, shared="100", function="runner_jobs.add_slowly_when_even")
+    assert outcome.stdout.split() == ["2190"], outcome.stderr
+    assert (tmp_path / "began").read_text() == "x"
+
+
+def test_workers_that_cannot_begin_end_in_an_error_and_not_in_waiting(tmp_path: Path) -> None:
+    """A function of the script itself needs the script, which begins anew in each worker and is refused there."""
+    outcome = run_script(
+        tmp_path,
+        definition="def add(shared, number): return number",
+        shared='"x" * 1_000_000',  # more than a pipe holds
+        function="add",
+    )
+    assert outcome.returncode == 1
+    assert "preparation lost" in outcome.stderr
+
+
 def test_a_cluster_without_dask_is_refused_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "dask", None)
     with pytest.raises(LitebertError, match=r"pip install 'litebert\[cluster\]'"), open_runner(2, "tcp://nowhere:1"):

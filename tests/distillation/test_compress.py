@@ -425,7 +425,9 @@ def test_healing_trains_the_encoder_and_can_be_interrupted(original: Path, text:
     assert 0 < distance(healed, unhealed) < 1
     assert "## Distillation" in (tmp_path / "whole" / "README.md").read_text(encoding="utf-8")
 
-    stopped = heal("part", **SHORT, on_step=interrupt_at(2))
+    with pytest.raises(litebert.Interrupted, match="resume=True") as interruption:
+        heal("part", **SHORT, on_step=interrupt_at(2))
+    stopped = interruption.value.result
     assert (stopped.status, stopped.signal, stopped.agreement) == ("interrupted", signal.SIGTERM, None)
     assert not (tmp_path / "part").exists()
     with pytest.raises(RequestError, match=r"already holds a run at step \d: go on with --resume"):

@@ -9,7 +9,7 @@ import typer
 
 from litebert.cli.app import app
 from litebert.cli.options import Columns, Json, Set, SkipBad, print_json
-from litebert.cli.progress import showing_run
+from litebert.cli.progress import as_far_as_it_came, showing_run
 
 if TYPE_CHECKING:
     from litebert.distillation.compress import CompressResult
@@ -86,7 +86,8 @@ def compress(
 
     with showing_run("healing", as_json, "agreement") as watch, warnings.catch_warnings():
         warnings.filterwarnings("ignore", "transformers (cannot|has no)")  # said in the end
-        result = api.compress(
+        result = as_far_as_it_came(
+            api.compress,
             model,
             method,
             out,

@@ -8,7 +8,7 @@ import typer
 
 from litebert.cli.app import app
 from litebert.cli.options import Columns, ConfigFile, Json, Set, SkipBad, Sources, print_json
-from litebert.cli.progress import is_main_process, showing_run
+from litebert.cli.progress import as_far_as_it_came, is_main_process, showing_run
 
 if TYPE_CHECKING:
     from litebert.training.job import RunResult
@@ -78,7 +78,8 @@ def distill(
     from litebert import api
 
     with showing_run("distilling", as_json, "agreement") as watch:
-        result = api.distill(
+        result = as_far_as_it_came(
+            api.distill,
             teacher,
             text[0] if text and len(text) == 1 else text or "builtin:documentation",
             out,

@@ -154,7 +154,7 @@ def _describe(event: "ProgressEvent") -> str:
     if metrics:
         parts.append(f"words {metrics.get('stage_mlm_accuracy', metrics['mlm_accuracy']):.1%}")
         if "sop_accuracy" in metrics:
-            parts.append(f"order {metrics.get('stage_sop_accuracy', metrics['sop_accuracy']):.1%}")
+            parts.append(f"pairs {metrics.get('stage_sop_accuracy', metrics['sop_accuracy']):.1%}")
     if recent:
         parts.append(f"{recent['tokens_per_second']:,.0f} tokens/s")
         if recent["hardware_share"] is not None:

@@ -5,16 +5,17 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from litebert.training.job import ProgressEvent
 
-__all__ = ["Show", "is_main_process", "showing_progress", "showing_run"]
+__all__ = ["Show", "as_far_as_it_came", "is_main_process", "showing_progress", "showing_run"]
 
 _SECONDS_BETWEEN_LINES = 10.0
+Result = TypeVar("Result")
 
 
 class Show(Protocol):
@@ -108,3 +109,13 @@ def showing_run(title: str, quiet: bool, metric: str) -> Iterator[dict[str, Any]
                 print(f"litebert: {message}", file=sys.stderr, flush=True)
 
         yield {"on_step": on_step, "on_message": on_message}
+
+
+def as_far_as_it_came(train: Callable[..., Result], *args: Any, **how: Any) -> Result:
+    """What training returns; of a run that a signal stopped, what it came to: commands say that themselves."""
+    from litebert.training.job import Interrupted
+
+    try:
+        return train(*args, **how)
+    except Interrupted as stopped:
+        return stopped.result  # type: ignore[no-any-return]

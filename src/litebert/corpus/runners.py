@@ -13,10 +13,12 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from multiprocessing import resource_tracker
 from multiprocessing.connection import wait
+from multiprocessing.reduction import ForkingPickler
 from typing import Any, Protocol, TypeVar
 
 from litebert import __version__
 from litebert.errors import LitebertError
+from litebert.runtime import without_main
 
 __all__ = ["Runner", "open_cluster", "open_runner"]
 
@@ -246,17 +248,22 @@ class _Worker:
     def __init__(self, function: Callable[..., Any], shared: object) -> None:
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
-        self._process = context.Process(target=_work, args=(theirs, function, shared), daemon=True)
+        self._process = context.Process(target=_work, args=(theirs,), daemon=True)
         self.task: Any = None
         before = {name: os.environ.get(name) for name in _THREAD_SETTINGS}
         os.environ.update(dict.fromkeys(_THREAD_SETTINGS, "1"))  # each worker has one core
+        job = ForkingPickler.dumps((function, shared))
+        defined_in_script = b"__main__" in bytes(job)
         try:
-            with _blocking_interrupts():
+            with _blocking_interrupts(), contextlib.nullcontext() if defined_in_script else without_main():
                 self._process.start()
         finally:
             for name, value in before.items():
                 os.environ.pop(name) if value is None else os.environ.update({name: value})
         theirs.close()  # so that the pipe ends when the process does
+        # Not as an argument of the process: writing that to one which has died would wait for ever.
+        with contextlib.suppress(OSError):
+            self.connection.send_bytes(job)
 
     def begin(self, index: int, item: object) -> None:
         """Hand out an item. A worker that has died is found out when its result is awaited."""
@@ -282,9 +289,10 @@ class _Worker:
         self.connection.close()
 
 
-def _work(connection: Any, function: Callable[..., Any], shared: object) -> None:
-    """What a process does until the other end of its pipe is gone."""
+def _work(connection: Any) -> None:
+    """What a process does until the other end of its pipe is gone: first it hears what."""
     with contextlib.suppress(EOFError, OSError):
+        function, shared = connection.recv()
         while True:
             item = connection.recv()
             try:

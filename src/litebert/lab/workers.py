@@ -11,6 +11,7 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import Any, Protocol, TypeVar
 
 from litebert.errors import RequestError
+from litebert.runtime import without_main
 
 __all__ = ["Workers", "open_workers"]
 
@@ -66,7 +67,8 @@ class _Lanes:
             if isinstance(last.exception(), BrokenProcessPool):
                 pool = None
         pool = pool or self._open()
-        future = pool.submit(function, item)
+        with without_main():  # the first item starts the process
+            future = pool.submit(function, item)
         self._lanes.append((pool, future))
         return future
 

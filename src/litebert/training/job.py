@@ -14,7 +14,7 @@ from litebert.training.distributed import World
 from litebert.training.run_folder import RunFolder
 from litebert.training.state import TrainingState
 
-__all__ = ["Cursor", "Job", "OnMessage", "OnStep", "ProgressEvent", "RunResult"]
+__all__ = ["Cursor", "Interrupted", "Job", "OnMessage", "OnStep", "ProgressEvent", "RunResult"]
 
 Cursor = list[int] | None
 OnMessage = Callable[[str], None]
@@ -128,3 +128,11 @@ class RunResult:
         shown = [f"{name} {value:.4g}" for name, value in self.metrics.items()]
         parts = [f"{self.status} at step {self.step:,}", f"{self.tokens:,} tokens", f"{self.seconds:.0f} s", *shown]
         return f"<{type(self).__name__} {str(self.folder)!r}: {', '.join(parts)}>"
+
+
+class Interrupted(KeyboardInterrupt):
+    """A signal (Ctrl-C) asked a run to stop; it was saved first. `result` says how far it came."""
+
+    def __init__(self, result: Any, where: str) -> None:
+        super().__init__(f"{where} was stopped, and saved: the same call with resume=True goes on")
+        self.result = result
