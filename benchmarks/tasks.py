@@ -28,6 +28,7 @@ from typing import Any
 
 from harness import machine
 from litebert.baselines.compare import Comparison, compare
+from litebert.folders import model_name
 from litebert.runtime import prepare_process
 from litebert.tasks.readers.sources import OFFICIAL, read_official
 from litebert.tasks.task import Dataset
@@ -63,6 +64,10 @@ SETTINGS: dict[str, Settings] = {
     "nsmc": Settings(epochs=2, max_length=64, num_train=40_000),
     "chnsenticorp": Settings(epochs=4, max_length=256),
 }
+
+
+OVERRIDES = {"epochs": float, "lr": float, "seeds": int, "num_train": int}
+"""Settings that an option may change."""
 
 
 def read(name: str, folder: Path, settings: Settings) -> Dataset:
@@ -125,7 +130,7 @@ def _task_of(name: str) -> str:
 def describe_encoder(run: Path) -> str:
     """What the encoder had seen, and what it knew at the end of its pretraining, if it is a run of ours."""
     if not (run / "metrics.jsonl").is_file():
-        return run.name
+        return model_name(run)
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
     last = [line for line in lines if line["kind"] == "evaluation"][-1]
     words, minutes = 100 * last["mlm_accuracy"], last["seconds"] / 60
@@ -242,8 +247,10 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="a folder that keeps the runs")
     parser.add_argument("--name", default="tasks", help="of the page: docs/results/DATE-NAME.md")
     parser.add_argument("--rungs", help="the rungs of the ladder, with commas between them; all if not given")
-    for key, kind in (("epochs", float), ("lr", float), ("seeds", int), ("num-train", int)):
-        parser.add_argument(f"--{key}", type=kind, help="for these tasks; what `SETTINGS` says if not given")
+    for key, kind in OVERRIDES.items():
+        parser.add_argument(
+            f"--{key.replace('_', '-')}", type=kind, help="for these tasks; what `SETTINGS` says if not given"
+        )
     parser.add_argument("--depth", type=int, help="layers of the encoder to begin with; all if not given")
     options = parser.parse_args()
     prepare_process()
@@ -251,11 +258,13 @@ def main() -> None:
     for task in options.tasks:
         name, _, source = task.partition("=")
         if not (options.out / name / "result.json").is_file():
-            names = ("epochs", "lr", "seeds", "num_train")
-            given = {key: getattr(options, key) for key in names if getattr(options, key)}
+            given = {key: getattr(options, key) for key in OVERRIDES if getattr(options, key)}
             settings = replace(SETTINGS[_task_of(name)], **given)
             run_task(name, Path(source), options.model, options.out, settings, rungs, options.depth)
-    done = sorted(options.out.glob("*/result.json"), key=lambda file: [*SETTINGS].index(_task_of(file.parent.name)))
+    order = [*SETTINGS]
+    done = sorted(
+        options.out.glob("*/result.json"), key=lambda file: (order.index(_task_of(file.parent.name)), file.parent.name)
+    )
     results = [json.loads(file.read_text(encoding="utf-8")) for file in done]
     if not results:
         sys.exit("nothing is done yet: name tasks")

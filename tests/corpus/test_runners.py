@@ -106,8 +106,6 @@ def test_workers_are_other_processes_with_one_thread_each_and_end_with_the_runne
 
 
 SCRIPT = """
-import sys
-from pathlib import Path
 from litebert.corpus.runners import open_runner
 from tests.corpus import runner_jobs
 

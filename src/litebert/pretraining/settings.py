@@ -30,7 +30,7 @@ __all__ = ["DEFAULT_BUDGET", "DEFAULT_MODEL", "PRETRAIN_OPTIONS", "choose_pretra
 
 DEFAULT_MODEL, DEFAULT_BUDGET = "albert-micro", "30m"
 PRETRAIN_OPTIONS = (*RUN_OPTIONS, "model", "recipe")
-_LATER = {"replaced_rate": 0.0, "replaced_weight": PretrainConfig.model_fields["replaced_weight"].default}
+_LATER = {name: PretrainConfig.model_fields[name].default for name in ("replaced_rate", "replaced_weight")}
 """Settings that runs of before have not, and what they did."""
 _OF_THE_MODEL = ("model", "begin_from", "head_start")
 
@@ -70,9 +70,9 @@ def resume_pretraining(
     what = {name: value for name, value in options.items() if name not in HOW}
     if what or config is not None or assignments:
         wanted = choose_pretraining(corpus, what, config, assignments)
-        named = stored.model_fields_set | read_settings(config, {}, assignments).keys()
-        unknown = {name: value for name, value in _LATER.items() if name not in named}
-        wanted = wanted.model_copy(update=unknown)  # the recipe may ask for what the run could not know
+        known = stored.model_fields_set | read_settings(config, {}, assignments).keys()
+        # The recipe of today may ask for what the run could not know.
+        wanted = wanted.model_copy(update={name: value for name, value in _LATER.items() if name not in known})
         if differences := describe_differences(stored.identity(), wanted.identity()):
             raise RequestError(f"the run has {differences}: leave these options out to go on with it")
     how = {name: value for name, value in options.items() if name in HOW}

@@ -90,16 +90,16 @@ def _make_cards(run: Run, task: str, baselines: Row) -> list[Card]:
     if last.get("stage_mlm_accuracy", last.get("mlm_accuracy")) != last.get("mlm_accuracy"):
         notes.append(f"{show(last, 'stage_mlm_accuracy', _SHARE)} at the depth of its stage")
     notes += [f"{name} {show(baselines, key, _SHARE)}" for key, name in _GUESSERS.items() if key in baselines]
+    lately = average_lately(run)
+    replaced = show(lately, "replaced_loss", "{:.3f}") if lately.get("replaced_loss") else "–"  # 0: not asked yet
     cards = [
         Card("Masked-LM accuracy", show(last, "mlm_accuracy", _SHARE), notes),
         Card(f"{task} accuracy", show(last, "sop_accuracy", _SHARE), ["a coin gets 50 %"]),
         Card("Held-out loss", show(last, "mlm_loss", "{:.3f}"), ["nats per masked token"]),
-        Card("Training loss", show(average_lately(run), "mlm_loss", "{:.3f}"), ["nats per masked token, lately"]),
+        Card("Training loss", show(lately, "mlm_loss", "{:.3f}"), ["nats per masked token, lately"]),
+        Card("Replaced-token loss", replaced, ["weighted, lately"]),
         *make_run_cards(run),
     ]
-    if average_lately(run).get("replaced_loss"):  # 0 as long as nothing is asked
-        replaced = show(average_lately(run), "replaced_loss", "{:.3f}")
-        cards.insert(4, Card("Replaced-token loss", replaced, ["weighted, lately"]))
     return [card for card in cards if card.value != "–" or (card is cards[0] and best)]
 
 
