@@ -35,7 +35,9 @@ def test_the_python_example(tmp_path: Path, small_tokenizer: Tokenizer) -> None:
     }.items():
         assert written in code
         code = code.replace(written, small)
-    result = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    (tmp_path / "example.py").write_text(code, encoding="utf-8")  # workers must not run it again
+    command = [sys.executable, "example.py"]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
     lines = result.stdout.splitlines()
     assert len(lines) == 3
