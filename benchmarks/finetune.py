@@ -27,7 +27,7 @@ from litebert.tasks.task import Dataset
 from tasks import Settings, read
 
 OURS, PLAIN, GROUPED = "litebert", "transformers", "transformers, grouped by length"
-BATCH, RATE = 32, 5e-5
+BATCH = 32
 WARM_UP = 20  # steps that are not counted
 MOST_DEV = 1000
 
@@ -64,14 +64,14 @@ def read_texts(source: str) -> Dataset:
     return Dataset(data.task, {"train": data.splits["train"], "dev": data.splits["dev"][:MOST_DEV]})
 
 
-def run_ours(model: str, texts: str, folder: Path, steps: int, seed: int, length: int) -> None:
+def run_ours(model: str, texts: str, folder: Path, steps: int, rate: float, seed: int, length: int) -> None:
     """`litebert finetune` with its checkpoints; development examples are measured at the end alone, as the peer's."""
     data = read_texts(texts)
     shape, tokenizer, location = open_encoder(model)
     length = min(length, shape.max_positions)
     volume = measure_volume(data.task, data.splits["train"], tokenizer, length)
     config = configure(
-        data.task, volume, shape, location, steps=steps, batch_size=BATCH, lr=RATE, max_length=length, seed=seed
+        data.task, volume, shape, location, steps=steps, batch_size=BATCH, lr=rate, max_length=length, seed=seed
     )
     train = config.train.model_copy(update={"evaluations": 1, "compiled": False})
     counter = Counter()
@@ -87,7 +87,7 @@ def run_ours(model: str, texts: str, folder: Path, steps: int, seed: int, length
 
 
 def run_transformers(
-    model: str, texts: str, folder: Path, steps: int, seed: int, length: int, grouped: bool = False
+    model: str, texts: str, folder: Path, steps: int, rate: float, seed: int, length: int, grouped: bool = False
 ) -> None:
     """`Trainer` with its defaults but for batch size, rate, warm-up, dropout and what would write to disk.
 
@@ -143,7 +143,7 @@ def run_transformers(
     arguments = transformers.TrainingArguments(
         output_dir=str(folder / "peer"),
         per_device_train_batch_size=BATCH,
-        learning_rate=RATE,
+        learning_rate=rate,
         warmup_steps=round(0.1 * steps),
         max_steps=steps,
         seed=seed,
@@ -195,6 +195,7 @@ def main() -> None:
     parser.add_argument("--no-grouped", action="store_true", help="leave out the peer with texts grouped by length")
     parser.add_argument("--name", default="finetune", help="of the file with the results")
     parser.add_argument("--steps", type=int, default=400, help="of each contestant, for each table and seed")
+    parser.add_argument("--lr", type=float, default=5e-5, help="the highest learning rate")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--contestant", help=argparse.SUPPRESS)
@@ -204,7 +205,8 @@ def main() -> None:
     options = parser.parse_args()
     if options.contestant:
         prepare_process()
-        arguments = (options.model, options.corpus, options.folder, options.steps, options.seed, options.max_length)
+        schedule = (options.steps, options.lr, options.seed)
+        arguments = (options.model, options.corpus, options.folder, *schedule, options.max_length)
         if options.contestant == OURS:
             run_ours(*arguments)
         else:
@@ -218,8 +220,8 @@ def main() -> None:
             with tempfile.TemporaryDirectory() as scratch:
                 folder = Path(scratch)
                 commands = name_contestants(__file__, names, texts, folder, lambda _: 0)
-                more = ["--model", options.model, "--steps", str(options.steps), "--seed", str(seed)]
-                more += ["--max-length", str(options.max_length)]
+                more = ["--model", options.model, "--steps", str(options.steps), "--lr", str(options.lr)]
+                more += ["--seed", str(seed), "--max-length", str(options.max_length)]
                 take_turns({name: [*command, *more] for name, command in commands.items()})
                 for name in names:
                     found[name].append(json.loads((folder / name / "result.json").read_text(encoding="utf-8")))
@@ -231,7 +233,7 @@ def main() -> None:
         }
         print(render(results))
     about = (
-        f"\n\n{options.steps} steps of {BATCH} texts of at most {options.max_length} tokens, rate {RATE:g}, "
+        f"\n\n{options.steps} steps of {BATCH} texts of at most {options.max_length} tokens, rate {options.lr:g}, "
         f"{options.seeds} seeds; padding does not count."
     )
     if not options.no_grouped:

@@ -43,13 +43,14 @@ import litebert
 from harness import machine, record
 from litebert.baselines.ladder import make_rung
 from litebert.baselines.overlap import BagSimilarity, IdfSimilarity
-from litebert.baselines.vectors import EncoderVectors, WordTable, make_frozen
+from litebert.baselines.vectors import EncoderVectors, make_frozen
 from litebert.errors import LitebertError
 from litebert.folders import write_json
 from litebert.hub import resolve
 from litebert.inference.load import TruncationWarning
 from litebert.runtime import prepare_process
 from litebert.tasks.kinds import kind_of
+from litebert.tasks.linear import WordTable
 from litebert.tasks.metrics import compute_metrics, measure_majority
 from litebert.tasks.readers.sources import OwnData, hold_out, read_official, read_own
 from litebert.tasks.task import Columns, Dataset, Example, Predictions, Recipe, Task, TextExample, hash_examples
@@ -230,7 +231,7 @@ def open_embedder(contestant: Contestant, out: Path, depth: int | None = None) -
             warnings.simplefilter("ignore", TruncationWarning)
             return encoder.embed(texts, depth=depth)
 
-    return Embedder(embed, encoder.members[0].engine.num_bytes // 4, WordTable.of(encoder))
+    return Embedder(embed, encoder.members[0].engine.num_bytes // 4, encoder.members[0].words)
 
 
 def open_static(contestant: Contestant, out: Path) -> Embedder:

@@ -40,10 +40,11 @@ def test_the_python_example(tmp_path: Path, small_tokenizer: Tokenizer) -> None:
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
     lines = result.stdout.splitlines()
-    assert len(lines) == 3
+    assert len(lines) == 4
     assert lines[0].endswith(")]")
-    assert lines[1].split()[1] in stars
-    assert "TokenGuess" in lines[2]
+    assert "in-seconds" in lines[1]
+    assert lines[2].split()[1] in stars
+    assert "TokenGuess" in lines[3]
     assert (tmp_path / "my-albert" / "report.html").exists()
     assert (tmp_path / "reviews-run" / "report.html").exists()
 

@@ -12,9 +12,11 @@ if TYPE_CHECKING:
     from litebert.api import distill as distill
     from litebert.api import evaluate as evaluate
     from litebert.api import finetune as finetune
+    from litebert.api import fit as fit
     from litebert.api import prepare as prepare
     from litebert.api import pretrain as pretrain
     from litebert.api import run_experiments as run_experiments
+    from litebert.baselines.fit import FitResult as FitResult
     from litebert.batch import Batch as Batch
     from litebert.config import ModelConfig as ModelConfig
     from litebert.corpus.corpus import Corpus as Corpus
@@ -41,6 +43,7 @@ __all__ = [
     "BatchStream",
     "Corpus",
     "FinetuneResult",
+    "FitResult",
     "FolderError",
     "Index",
     "Interrupted",
@@ -56,6 +59,7 @@ __all__ = [
     "evaluate",
     "export",
     "finetune",
+    "fit",
     "load",
     "optimize",
     "prepare",
@@ -77,6 +81,7 @@ _HOMES = {
     "StreamConfig": "litebert.corpus.stream",
     "Tokenizer": "litebert.text.tokenizer",
     "FinetuneResult": "litebert.api",
+    "FitResult": "litebert.baselines.fit",
     "Pipeline": "litebert.inference.load",
     "Interrupted": "litebert.training.job",
     "RunResult": "litebert.training.job",
@@ -86,6 +91,7 @@ _HOMES = {
     "export": "litebert.inference.export",
     "optimize": "litebert.inference.optimize",
     "finetune": "litebert.api",
+    "fit": "litebert.api",
     "load": "litebert.inference.load",
     "prepare": "litebert.api",
     "pretrain": "litebert.api",

@@ -24,6 +24,7 @@ __all__ = [
     "PARTIAL",
     "RUN_FILE",
     "RUN_MODEL",
+    "copy_files",
     "hash_file",
     "locate_model",
     "lock_folder",
@@ -161,6 +162,11 @@ def replace_folder(folder: Path) -> Iterator[Path]:
             _move_in(staging, folder)
         _sync(folder)
         _sync(folder.parent)
+
+
+def copy_files(folder: Path, staging: Path) -> None:
+    """Copy what belongs to a model: not its manifest, nor files of caches and of version control."""
+    shutil.copytree(folder, staging, dirs_exist_ok=True, ignore=shutil.ignore_patterns(MANIFEST, ".*"))
 
 
 @contextlib.contextmanager

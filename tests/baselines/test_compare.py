@@ -23,7 +23,7 @@ from litebert.baselines.compare import (
 )
 from litebert.baselines.tf_idf import learn_tf_idf
 from litebert.errors import RequestError
-from litebert.inference.load import Pipeline
+from litebert.inference.load import Pipeline, load
 from litebert.tasks.metrics import measure_majority
 from litebert.tasks.task import (
     Answer,
@@ -187,6 +187,8 @@ def test_words_stand_beside_questions(name: str, small_encoder: Path, tmp_path: 
     assert [row["name"] for row in rows] == [MAJORITY, PRETRAINED, BESIDE]
     assert all(0 <= row["score"] <= 1 for row in rows)
     assert rows[2]["size_bytes"] > rows[1]["size_bytes"]
+    for row in rows[1:]:
+        assert load(row["folder"]).evaluate(comparison.examples).metrics == pytest.approx(row["metrics"], abs=0.02)
 
 
 @pytest.mark.parametrize(("accuracy", "only_majority"), [(0.5, True), (0.9, False)])
@@ -202,11 +204,11 @@ def test_who_only_found_the_majority(
         learnt.append((config.train.seed, config.begin_from, len(data.splits["train"]) + len(data.splits["dev"])))
         return SimpleNamespace(status="finished", seconds=1.5)
 
-    def evaluate(folder: Path, examples: list[Example], words: Any, dev: object) -> tuple[dict[str, float], float]:
-        assert words is None
-        return {"accuracy": accuracy + 0.01 * (int(folder.name[-1]) - 1)}, 10.0
+    def open_run(folder: Path) -> Any:
+        metrics = {"accuracy": accuracy + 0.01 * (int(folder.name[-1]) - 1)}
+        return SimpleNamespace(evaluate=lambda examples: SimpleNamespace(metrics=metrics))
 
-    monkeypatch.setattr(module, "_evaluate", evaluate)
+    monkeypatch.setattr(module, "load", open_run)
     row = run_encoder(comparison, SCRATCH, train=train)
     assert row["only_majority"] is only_majority
     spread = (row["score_low"], row["score"], row["score_high"])

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from litebert.baselines.options import ChoiceItem
-from litebert.baselines.vectors import EncoderVectors, WordTable, make_frozen
+from litebert.baselines.vectors import EncoderVectors, make_frozen
 from litebert.inference.load import load
 from litebert.tasks.kinds.kind import AnswerType
 
@@ -77,7 +77,7 @@ def test_vectors_that_say_nothing_do_not_drown_the_words(answer_type: AnswerType
 
 
 def test_rare_words_of_a_text_weigh_more_than_frequent_ones() -> None:
-    words = WordTable.of(load())
+    words = load().members[0].words
     before = words.average(["the cat", "cat", "the"])
     after = words.fit(["the dog", "the house", "the sea", "a cat"]).average(["the cat", "cat", "the"])
     assert after[0] @ after[1] > before[0] @ before[1]
@@ -94,9 +94,8 @@ def test_what_an_encoder_says_of_a_text_is_its_states_and_its_words() -> None:
     states, words = np.split(vectors.average(texts), [pipeline.config.hidden_size], axis=1)
     embedded = np.asarray(pipeline.embed(texts))
     np.testing.assert_allclose(states, embedded / np.linalg.norm(embedded, axis=1, keepdims=True) / 2**0.5, rtol=1e-4)
-    np.testing.assert_allclose(
-        words, WordTable.of(pipeline).fit(["a cat", "the sea"]).average(texts) / 2**0.5, rtol=1e-4
-    )
+    table = pipeline.members[0].words.fit(["a cat", "the sea"])
+    np.testing.assert_allclose(words, table.average(texts) / 2**0.5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("words", [False, True])

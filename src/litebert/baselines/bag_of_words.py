@@ -20,6 +20,7 @@ from litebert.text.words import Text, split_pair, split_words
 __all__ = ["BagOfWords", "Weighting", "choose_vocabulary", "count_words", "list_singles", "make_counter"]
 
 Weighting = Literal["counts", "tf-idf"]
+Floats = NDArray[np.float32]
 _MOST_FEATURES = 200_000
 _MOST_WEIGHTS = 50_000_000  # of all labels together: 200 MB
 _MOST_CANDIDATES = 3_000_000  # terms that are counted at a time: some 500 MB
@@ -48,7 +49,7 @@ class BagOfWords:
 
     `counts` takes single words. `tf-idf` also takes pairs of neighbouring words, damps repetition (1 + log count) and
     brings each text to length 1. For pairs of texts, see `combine_pairs`. Features are the terms that most texts
-    have, at most 200,000, and fewer if there are more than 250 labels:
+    have, at most 200,000, and fewer if there are more than 250 labels (60 of pairs):
     the coefficients stay below 200 MB (twice that while they are learnt). `vectors` add features of their own; how much
     they weigh is chosen by cross-validation on the training texts, since long texts need them less than short ones.
     """
@@ -66,9 +67,8 @@ class BagOfWords:
         """Choose the terms, weigh them and learn what they say about the targets."""
         check_examples(len(texts), targets)
         self._is_pair = any(not isinstance(text, str) for text in texts)
-        max_features = min(
-            _MOST_FEATURES, max(1, (self._most_weights or _MOST_WEIGHTS) // self._model.count_outputs(targets))
-        )
+        weights_per_term = self._model.count_outputs(targets) * (4 if self._is_pair else 1)
+        max_features = min(_MOST_FEATURES, max(1, (self._most_weights or _MOST_WEIGHTS) // weights_per_term))
         analyse = split_words if self._weighting == "counts" else list_terms
         singles = list_singles(texts, self._is_pair)
         self._counter = make_counter(choose_vocabulary(map(analyse, singles), max_features), analyse)
@@ -118,20 +118,34 @@ class BagOfWords:
         return self._model.predict(self._make_features(self._weigh_bags(self._counter.transform(singles)), vectors))
 
     def as_tf_idf(self, labels: Sequence[Any]) -> TfIdf:
-        """What was learnt of words, so that it can be kept: logits for these labels."""
+        """What was learnt of words, so that it can be kept: logits for these labels, or numbers."""
         assert self._idf is not None, "counts are not kept"
-        assert self._vectors is None, "vectors are not kept"
         coefficients, bias = self._model.coefficients(labels)
         terms = sorted(self._counter.vocabulary_, key=self._counter.vocabulary_.__getitem__)
-        cosine = coefficients[:, -1] if self._is_pair else np.zeros(len(labels), np.float32)
-        parts = coefficients[:, : 4 * len(terms)] if self._is_pair else coefficients
+        num_terms = len(terms) * (4 if self._is_pair else 1)
         return TfIdf(
             terms=tuple(terms),
             idf=self._idf.idf_.astype(np.float32),
-            weights=parts.reshape(len(labels), -1, len(terms)).transpose(2, 1, 0),
-            cosine=cosine,
-            bias=bias,
+            weights=coefficients[:, :num_terms].reshape(len(bias), -1, len(terms)).transpose(2, 1, 0),
+            cosine=coefficients[:, num_terms] if self._is_pair else np.zeros_like(bias),
+            bias=bias if self._vectors is None else np.zeros_like(bias),
         )
+
+    def vector_coefficients(self, labels: Sequence[Any]) -> tuple[Floats, Floats]:
+        """By which the vectors beside the words, as they come, add to each logit; and the bias of all."""
+        coefficients, bias = self._model.coefficients(labels)
+        num_terms = len(self._counter.vocabulary_)
+        if not self._is_pair:
+            return coefficients[:, num_terms:] * np.float32(self._weight), bias
+        weights = coefficients[:, 4 * num_terms + 1 :].copy()
+        size = weights.shape[1] // 4
+        powers = np.repeat([1, 1, 2, 1, 0], [size, size, size, size, 1])  # a product has it twice, a cosine never
+        return weights * (self._weight**powers).astype(np.float32), bias
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Between which numbers stay."""
+        return self._model.limits
 
     def _weigh_bags(self, counts: Matrix) -> Matrix:
         return counts.astype(np.float64) if self._idf is None else self._idf.transform(counts)

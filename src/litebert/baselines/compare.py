@@ -13,11 +13,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from litebert.baselines.fit import FITTED, write_fitted
 from litebert.baselines.ladder import EXPLANATIONS, LADDER, make_rung
 from litebert.baselines.tf_idf import learn_tf_idf
 from litebert.baselines.vectors import EncoderVectors, make_frozen
 from litebert.errors import RequestError
-from litebert.folders import write_json
+from litebert.folders import copy_files, replace_folder, write_json
 from litebert.inference.load import Pipeline, load
 from litebert.tasks.config import FinetuneConfig, choose_length, configure, measure_volume
 from litebert.tasks.finetune import finetune, open_encoder
@@ -59,7 +60,8 @@ _EXPLANATIONS = {
 ResultRow = dict[str, Any]
 """A rung in the table: `name`, `explanation`, `score` (the value of the metric that decides) and all `metrics`; what it
 took: `train_seconds`, `size_bytes`, `texts_per_second`. Encoders also have `seeds`, `score_low` and `score_high` over
-them, and `only_majority`: whether they found no more than the majority. One that could not be run has a `note`."""
+them, and `only_majority`: whether they found no more than the majority. One that is kept as a model has its `folder`.
+One that could not be run has a `note`."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,7 @@ class Comparison:
     def rungs(self) -> list[str]:
         """The names of all rungs, from the simplest upwards."""
         answer_type = kind_of(self.task).answer_type
-        frozen = (FROZEN, MIXED) if answer_type in ("label", "labels", "number", "option") else ()
+        frozen = (FROZEN, MIXED) if answer_type in (*FITTED, "option") else ()
         beside = (BESIDE,) if answer_type in ("label", "labels", "span") else ()
         return [MAJORITY, *LADDER[answer_type], *frozen, SCRATCH, PRETRAINED, *beside]
 
@@ -219,7 +221,12 @@ def run_rung(comparison: Comparison, name: str, seed: int = 0) -> ResultRow:
     rate = len(answers) / max(clock() - trained, 1e-9)
     predictions = Predictions(tuple(map(kind.read_baseline, answers)))
     metrics = compute_metrics(comparison.task, comparison.examples, predictions)
-    return _make_row(comparison, name, metrics, trained - begun, rung.size_bytes, rate)
+    row = _make_row(comparison, name, metrics, trained - begun, rung.size_bytes, rate)
+    if not is_frozen or kind.answer_type not in FITTED:
+        return row
+    folder = comparison.out / name
+    write_fitted(folder, rung, comparison.vectors, comparison.data, comparison.encoder, comparison.depth)
+    return row | {"folder": str(folder)}
 
 
 def run_encoder(
@@ -241,6 +248,7 @@ def run_encoder(
         learnt, dev = hold_out(task, comparison.train)
         data = Dataset(task, {"train": learnt, "dev": dev}, data.num_skipped)
     metrics: dict[int, dict[str, float]] = {}
+    pipelines: dict[int, Pipeline] = {}
     seconds, rates, size = [], [], 0
     words: tuple[TfIdf, TfIdf] | None = None
     words_seconds = 0.0
@@ -250,14 +258,16 @@ def run_encoder(
         words = whole if data is comparison.data else learn_tf_idf(task, data.splits["train"]), whole
         words_seconds = time.perf_counter() - begun
     for seed in range(comparison.num_seeds):
-        folder = comparison.out / (SCRATCH if name == SCRATCH else PRETRAINED).replace(" ", "-") / f"seed-{seed}"
+        folder = _folder_of(comparison, name, seed)
         config = _with_seed(comparison.config, seed, None if name == SCRATCH else comparison.config.begin_from)
         resume = RunFolder(folder).exists
         outcome = train(data, folder, config, comparison.tokenizer, resume=resume, on_step=on_step)
         if outcome.status == "interrupted":
             raise KeyboardInterrupt
-        metrics[seed], rate = _evaluate(folder, comparison.examples, words, data.splits.get("dev"))
-        rates.append(rate)
+        pipelines[seed] = load(folder) if words is None else _open_beside(folder, words, data.splits.get("dev"))
+        begun = time.perf_counter()
+        metrics[seed] = pipelines[seed].evaluate(comparison.examples).metrics
+        rates.append(len(comparison.examples) / max(time.perf_counter() - begun, 1e-9))
         seconds.append(outcome.seconds + words_seconds)
         size = (RunFolder(folder).model / "model.safetensors").stat().st_size
         size += 0 if words is None else len(words[1].to_bytes())
@@ -272,37 +282,48 @@ def run_encoder(
         "score_low": summary["lowest"] if comparison.num_seeds > 1 else None,
         "score_high": summary["highest"] if comparison.num_seeds > 1 else None,
         "only_majority": not has_learnt(summary["median"], majority),
+        "folder": str(_folder_of(comparison, name, middle) if words is None else _keep(pipelines[middle], comparison)),
     }
 
 
-def _evaluate(
-    folder: Path, examples: Sequence[Example], words: tuple[TfIdf, TfIdf] | None, dev: Sequence[Example] | None
-) -> tuple[dict[str, float], float]:
-    """The metrics of a fine-tuned model with words beside it or without, and how many examples a second it answers.
+def _folder_of(comparison: Comparison, name: str, seed: int) -> Path:
+    """The run of an encoder; words stand beside the pretrained one's."""
+    return comparison.out / (SCRATCH if name == SCRATCH else PRETRAINED).replace(" ", "-") / f"seed-{seed}"
+
+
+def _open_beside(folder: Path, words: tuple[TfIdf, TfIdf], dev: Sequence[Example] | None) -> Pipeline:
+    """A fine-tuned model with words beside it.
 
     How much words weigh is chosen on development examples, which the first of `words` has not seen, as fine-tuning with
     words would. The second has learnt from all that there is, and answers.
     """
     pipeline = load(folder)
-    if words is not None:
-        task, kind, weight = pipeline.task, kind_of(pipeline.task), TF_IDF_WEIGHT
-        partial, whole = words
-        if dev:
-            outputs, _ = _add_words(pipeline, partial.scaled(0.0)).run(dev)
-            said = score_tf_idf(partial, task, dev)
-            weight = kind.weigh_words(task, dev, outputs, said)
-            outputs = [kind.add_words(output, one, weight) for output, one in zip(outputs, said, strict=True)]
-            pipeline = replace(pipeline, threshold=kind.choose_threshold(task, dev, outputs))
-        pipeline = _add_words(pipeline, whole.scaled(weight))
-    begun = time.perf_counter()
-    metrics = pipeline.evaluate(examples).metrics
-    return metrics, len(examples) / max(time.perf_counter() - begun, 1e-9)
+    task, kind, weight = pipeline.task, kind_of(pipeline.task), TF_IDF_WEIGHT
+    partial, whole = words
+    if dev:
+        outputs, _ = _add_words(pipeline, partial.scaled(0.0)).run(dev)
+        said = score_tf_idf(partial, task, dev)
+        weight = kind.weigh_words(task, dev, outputs, said)
+        outputs = [kind.add_words(output, one, weight) for output, one in zip(outputs, said, strict=True)]
+        pipeline = replace(pipeline, threshold=kind.choose_threshold(task, dev, outputs))
+    return _add_words(pipeline, whole.scaled(weight))
 
 
 def _add_words(pipeline: Pipeline, words: TfIdf) -> Pipeline:
     (member,) = pipeline.members
-    saved = member.task.model_copy(update={"tf_idf": words})
+    kept = {"tf_idf": words, "has_tf_idf": True, "threshold": pipeline.threshold}
+    saved = member.task.model_copy(update=kept)
     return replace(pipeline, members=(replace(member, saved=saved),))
+
+
+def _keep(pipeline: Pipeline, comparison: Comparison) -> Path:
+    """Write the model that has words beside it: the run's own has none."""
+    folder, (member,) = comparison.out / BESIDE.replace(" ", "-"), pipeline.members
+    with replace_folder(folder) as staging:
+        copy_files(member.folder, staging)
+        for name, content in member.task.as_files().items():
+            (staging / name).write_bytes(content.encode() if isinstance(content, str) else content)
+    return folder
 
 
 def _make_row(

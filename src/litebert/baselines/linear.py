@@ -4,6 +4,7 @@ Labels are learnt one against the rest with logistic regression, numbers with ri
 as float32.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol, Self
 
@@ -14,6 +15,7 @@ from sklearn.linear_model import LogisticRegression, Ridge  # type: ignore[impor
 from sklearn.multiclass import OneVsRestClassifier  # type: ignore[import-untyped]
 
 from litebert.errors import RequestError
+from litebert.tasks.linear import combine_vectors
 
 __all__ = [
     "LinearClassifier",
@@ -46,7 +48,11 @@ class LinearModel(Protocol):
         """A target for each row."""
 
     def coefficients(self, labels: Sequence[Any]) -> tuple[Floats, Floats]:
-        """By which each of these labels gets a logit: (labels, features) and (labels,)."""
+        """By which each of these labels gets a logit, or a text its number: (labels, features) and (labels,)."""
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Between which numbers stay; logits have no limits."""
 
     @property
     def size_bytes(self) -> int:
@@ -72,6 +78,8 @@ class LinearClassifier:
 
     `balanced`: every label counts the same, however rare it is.
     """
+
+    limits = (-math.inf, math.inf)
 
     def __init__(self, strength: float = 1.0, seed: int = 0, balanced: bool = False) -> None:
         self._strength, self._seed, self._balanced = strength, seed, balanced
@@ -139,6 +147,8 @@ class LinearClassifier:
 class LinearLabeler:
     """A set of labels for each text: a `LinearClassifier` for each label says whether the text has it."""
 
+    limits = (-math.inf, math.inf)
+
     def __init__(self, strength: float = 1.0, seed: int = 0) -> None:
         self._strength, self._seed = strength, seed
 
@@ -194,17 +204,22 @@ class LinearRegressor:
         self._model = Ridge(solver="sparse_cg" if sparse.issparse(matrix) else "cholesky", random_state=self._seed)
         self._model.fit(matrix, numbers)
         self._model.coef_ = self._model.coef_.astype(np.float32)
-        self._range = (numbers.min(), numbers.max())
+        self._limits = (float(numbers.min()), float(numbers.max()))
         return self
 
     def predict(self, matrix: Matrix) -> list[float]:
         """A number for each row."""
-        numbers: list[float] = np.clip(self._model.predict(matrix), *self._range).tolist()
+        numbers: list[float] = np.clip(self._model.predict(matrix), *self._limits).tolist()
         return numbers
 
     def coefficients(self, labels: Sequence[Any]) -> tuple[Floats, Floats]:
-        """There are no labels."""
-        raise RequestError("numbers have no labels: there are no logits to keep")
+        """By which a text gets its number."""
+        return self._model.coef_.reshape(1, -1), np.array([self._model.intercept_], np.float32).reshape(1)
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Between which numbers stay."""
+        return self._limits
 
     @property
     def size_bytes(self) -> int:
@@ -231,24 +246,16 @@ def sort_labels(labels: Iterable[Any]) -> list[Any]:
 
 
 def combine_pairs(first: Matrix, second: Matrix) -> Matrix:
-    """The features of pairs: both vectors, their product, their absolute difference, and their cosine.
-
-    A linear model sees whether the texts agree only if it is shown: the product is large where both have a feature, the
-    difference where one of them has it, and the cosine sums up the agreement in one number.
-
-    >>> combine_pairs(np.array([[3.0, 4.0]]), np.array([[0.0, 5.0]]))
-    array([[ 3. ,  4. ,  0. ,  5. ,  0. , 20. ,  3. ,  1. ,  0.8]])
-    """
-    is_sparse = sparse.issparse(first)
-    product = first.multiply(second).tocsr() if is_sparse else first * second
+    """The features of pairs (`combine_vectors`), also of sparse matrices."""
+    if not sparse.issparse(first):
+        return combine_vectors(first, second)
+    product = first.multiply(second).tocsr()
     lengths = _measure(first) * _measure(second)
     cosines = np.asarray(product.sum(1)).reshape(-1, 1) / np.where(lengths > 0, lengths, 1.0)
-    parts = [first, second, product, abs(first - second), cosines]
-    return sparse.hstack(parts, format="csr") if is_sparse else np.hstack(parts)
+    return sparse.hstack([first, second, product, abs(first - second), cosines], format="csr")
 
 
 def _measure(matrix: Matrix) -> NDArray[Any]:
     """The Euclidean length of each row, as a column."""
-    squares = matrix.multiply(matrix) if sparse.issparse(matrix) else matrix * matrix
-    lengths: NDArray[Any] = np.sqrt(np.asarray(squares.sum(1)).reshape(-1, 1))
+    lengths: NDArray[Any] = np.sqrt(np.asarray(matrix.multiply(matrix).sum(1)).reshape(-1, 1))
     return lengths

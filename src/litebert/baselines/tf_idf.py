@@ -15,10 +15,11 @@ from litebert.tasks.kinds.kind import AnswerType
 from litebert.tasks.task import Example, Task
 from litebert.tasks.tf_idf import TfIdf, list_terms
 
-__all__ = ["learn_tf_idf"]
+__all__ = ["MOST_WEIGHTS", "learn_tf_idf"]
 
 _STRENGTH = 10.0  # C, as on the ladder
-_MOST_WEIGHTS = 4_000_000  # of all labels together: 8 MB in a folder
+MOST_WEIGHTS = 4_000_000
+"""Of all labels together, so that a folder has at most 8 MB of them."""
 _MOST_TERMS = 200_000  # where terms have a rarity alone
 _COSINE = 10.0  # what the cosine of question and sentence counts, before it is weighed
 
@@ -35,7 +36,7 @@ def learn_tf_idf(task: Task, examples: Sequence[Example], seed: int = 0, balance
     if kind.answer_type not in models:
         raise RequestError(f"--tf-idf is for classes and questions, and {task.name} has neither: leave it out")
     learnt = [example for example in examples if kind.gold(example) is not None]
-    bags = BagOfWords(models[kind.answer_type], "tf-idf", most_weights=_MOST_WEIGHTS // (4 if task.is_pair else 1))
+    bags = BagOfWords(models[kind.answer_type], "tf-idf", most_weights=MOST_WEIGHTS)
     bags.fit([kind.inputs(example) for example in learnt], [kind.baseline_target(example) for example in learnt])
     return bags.as_tf_idf(task.labels)
 

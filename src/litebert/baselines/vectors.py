@@ -7,7 +7,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse  # type: ignore[import-untyped]
 
 from litebert.baselines.bag_of_words import BagOfWords
 from litebert.baselines.ladder import Baseline
@@ -16,63 +15,20 @@ from litebert.baselines.linear import (
     LinearLabeler,
     LinearModel,
     LinearRegressor,
-    Matrix,
-    TextVectors,
 )
 from litebert.baselines.options import SimilarOption
 from litebert.baselines.overlap import IdfSimilarity
+from litebert.baselines.tf_idf import MOST_WEIGHTS
 from litebert.baselines.word2vec import AveragedVectors
 from litebert.inference.load import Pipeline, TruncationWarning, normalize
 from litebert.tasks.kinds.kind import AnswerType
-from litebert.text.tokenizer import Tokenizer
+from litebert.tasks.linear import LinearHead, WordTable, join_vectors
+from litebert.tasks.tf_idf import TfIdf
 
-__all__ = ["FROZEN_STRENGTH", "EncoderSimilarity", "EncoderVectors", "WordTable", "make_frozen"]
+__all__ = ["FROZEN_STRENGTH", "EncoderSimilarity", "EncoderVectors", "keep_frozen", "make_frozen"]
 
 FROZEN_STRENGTH = 0.03  # C on some hundred features of deviation 1
-_LEAST_RARITY = 0.01  # of a piece that is in every text
 _MIXED_STRENGTH = 10.0  # C on rows of length 1, as for tf-idf
-
-
-class WordTable:
-    """The mean of a text's word vectors, as the table of an encoder has them.
-
-    A piece weighs the more the fewer of the training texts it is in: the logarithm of their inverse share.
-    """
-
-    def __init__(self, tokenizer: Tokenizer, table: NDArray[np.float32]) -> None:
-        self._tokenizer, self._table = tokenizer, table
-        self._rarity = np.ones(len(table), np.float32)
-
-    @classmethod
-    def of(cls, pipeline: Pipeline) -> Self:
-        """Of a model that is open."""
-        member = pipeline.members[0]
-        return cls(member.tokenizer, member.engine.weights["encoder.embeddings.words.weight"])
-
-    def fit(self, texts: Sequence[str]) -> Self:
-        """Count in how many different texts each piece is."""
-        counts = self._count_pieces(list(dict.fromkeys(texts)))
-        holding = np.bincount(counts.indices, minlength=counts.shape[1])
-        self._rarity = np.log((1 + counts.shape[0]) / (1 + holding)).astype(np.float32) + _LEAST_RARITY
-        return self
-
-    def average(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """A vector of length 1 for each text; zeros for one without pieces."""
-        means: NDArray[np.float32] = self._count_pieces(texts).multiply(self._rarity).tocsr() @ self._table
-        return normalize(means)
-
-    def _count_pieces(self, texts: Sequence[str]) -> Matrix:
-        """How often each piece is in each text."""
-        ids, counts = self._tokenizer.encode_plain(list(texts))
-        rows = np.repeat(np.arange(len(texts)), counts)
-        found = sparse.csr_matrix((np.ones(len(ids), np.float32), (rows, ids)), (len(texts), len(self._table)))
-        found.sum_duplicates()
-        return found
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of the weights; the table is the encoder's."""
-        return int(self._rarity.nbytes)
 
 
 class EncoderVectors:
@@ -83,9 +39,9 @@ class EncoderVectors:
     """
 
     def __init__(
-        self, embed: Callable[[list[str]], NDArray[Any]], size_bytes: int, words: TextVectors | None = None
+        self, embed: Callable[[list[str]], NDArray[Any]], size_bytes: int, words: WordTable | None = None
     ) -> None:
-        self._embed, self._words = embed, words
+        self._embed, self.words = embed, words
         self.size_bytes = size_bytes + (0 if words is None else words.size_bytes)
         self._known: dict[str, NDArray[np.float32]] = {}
         self._seconds = 0.0
@@ -93,20 +49,27 @@ class EncoderVectors:
         """What it would have taken to embed known texts again, about: whoever measures time adds it."""
 
     @classmethod
-    def of(cls, pipeline: Pipeline, words: bool = True, depth: int | None = None) -> Self:
+    def of(
+        cls,
+        pipeline: Pipeline,
+        words: bool = True,
+        depth: int | None = None,
+        on_progress: Callable[[int], None] = lambda done: None,
+    ) -> Self:
         """Of a model that is open; of a long text it reads the beginning, and of its words all, if they are wanted."""
 
         def embed(texts: list[str]) -> NDArray[Any]:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", TruncationWarning)
-                return np.asarray(pipeline.embed(texts, depth=depth))
+                return np.asarray(pipeline.embed(texts, depth=depth, on_progress=on_progress))
 
-        return cls(embed, pipeline.members[0].engine.num_bytes, WordTable.of(pipeline) if words else None)
+        (member, *_) = pipeline.members
+        return cls(embed, member.engine.num_bytes, member.words if words else None)
 
     def fit(self, texts: Sequence[str]) -> Self:
         """Learn how rare words are; the encoder stays as it is."""
-        if self._words is not None:
-            self._words.fit(texts)
+        if self.words is not None:
+            self.words.fit(texts)
         return self
 
     def average(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -120,9 +83,9 @@ class EncoderVectors:
             self._known |= dict(zip(new, vectors, strict=True))
             self._seconds += time.perf_counter() - begun
         states = np.stack([self._known[text] for text in texts])
-        if self._words is None:
+        if self.words is None:
             return states
-        return normalize(np.hstack([states, self._words.average(texts)]))
+        return join_vectors(states, self.words.average(texts))
 
 
 class EncoderSimilarity:
@@ -154,16 +117,30 @@ class EncoderSimilarity:
         return self._vectors.size_bytes
 
 
-def make_frozen(vectors: EncoderVectors, answer_type: AnswerType, words: bool, seed: int = 0) -> Baseline:
-    """A linear model on an encoder's vectors, of choices on likenesses by them; with tf-idf beside them or without."""
+def make_frozen(
+    vectors: EncoderVectors, answer_type: AnswerType, words: bool, seed: int = 0, balanced: bool = False
+) -> Baseline:
+    """A linear model on an encoder's vectors, of choices on likenesses by them; with tf-idf beside them or without.
+
+    `balanced`: every class counts the same, however rare it is.
+    """
     if answer_type == "option":
         alike = EncoderSimilarity(vectors)
         return SimilarOption(IdfSimilarity(), alike) if words else SimilarOption(alike)
     strength = _MIXED_STRENGTH if words else FROZEN_STRENGTH
     models: dict[AnswerType, LinearModel] = {
-        "label": LinearClassifier(strength, seed),
+        "label": LinearClassifier(strength, seed, balanced),
         "labels": LinearLabeler(strength, seed),
         "number": LinearRegressor(seed),
     }
     model = models[answer_type]
-    return BagOfWords(model, "tf-idf", vectors) if words else AveragedVectors(model, seed, vectors)
+    return BagOfWords(model, "tf-idf", vectors, MOST_WEIGHTS) if words else AveragedVectors(model, seed, vectors)
+
+
+def keep_frozen(rung: Baseline, vectors: EncoderVectors, labels: Sequence[str]) -> tuple[LinearHead, TfIdf | None]:
+    """What a linear model has learnt, so that it can be kept: of the vectors, and of the words beside them."""
+    assert isinstance(rung, BagOfWords | AveragedVectors), "likenesses are not kept"
+    assert vectors.words is not None, "word vectors are kept"
+    weights, bias = rung.vector_coefficients(labels)
+    linear = LinearHead(weights, bias, vectors.words.rarity, np.array(rung.limits, np.float32))
+    return linear, rung.as_tf_idf(labels) if isinstance(rung, BagOfWords) else None

@@ -136,6 +136,17 @@ class AveragedVectors:
             predictions += self._model.predict((features - self._mean) / self._spread)
         return predictions
 
+    def vector_coefficients(self, labels: Sequence[Any]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """By which the vectors, as they come, make each logit, or a number; and the bias."""
+        coefficients, bias = self._model.coefficients(labels)
+        weights = coefficients / self._spread
+        return weights.astype(np.float32), (bias - weights @ self._mean).astype(np.float32)
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Between which numbers stay."""
+        return self._model.limits
+
     def _make_features(self, texts: Sequence[Text]) -> NDArray[np.float64]:
         averages = self._vectors.average(list_singles(texts, self._is_pair)).astype(np.float64)
         features: NDArray[np.float64] = combine_pairs(averages[::2], averages[1::2]) if self._is_pair else averages

@@ -14,6 +14,7 @@ from litebert.cli import corpus as corpus
 from litebert.cli import distill as distill
 from litebert.cli import export as export
 from litebert.cli import finetune as finetune
+from litebert.cli import fit as fit
 from litebert.cli import inference as inference
 from litebert.cli import lab, tokenizer
 from litebert.cli import models as models

@@ -1,5 +1,6 @@
 """`litebert compare`: the ladder of baselines and an encoder, on the same examples, in one table."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -96,3 +97,7 @@ def compare(
         if row.get("only_majority"):
             typer.echo(f"The {row['name']} found no more than the majority: it has not learnt the task.")
     typer.echo(f"The page is {page}.")
+    best = max((row for row in result["rows"] if row["score"] is not None), key=lambda row: row["score"])
+    if "folder" in best:
+        command = shlex.join(["litebert", "predict", best["folder"], "your-file"])
+        typer.echo(f"{best['name']} is the best, and kept as a model. Next:  {command}")

@@ -35,7 +35,8 @@ def export(
     result = exporting.export(model, out, depth=depth)
     if as_json:
         about = {"file": str(result.file), "bytes": result.num_bytes, "weight_bytes": result.weight_bytes}
-        parts = {"int8": result.is_int8, "lacks_tf_idf": result.lacks_tf_idf}
+        lacks = {"lacks_tf_idf": result.lacks_tf_idf, "lacks_linear": result.lacks_linear}
+        parts = {"int8": result.is_int8, **lacks}
         print_json({**about, "difference": result.difference, **parts})
         return
     checked = "torch or onnxruntime is not installed, so its outputs were not checked"
@@ -45,7 +46,9 @@ def export(
         checked = f"its outputs differ from the model's by at most {result.difference:.1e}"
     sizes = f"{format_bytes(result.num_bytes)}, for weights of {format_bytes(result.weight_bytes)}"
     typer.echo(f"{result.file}: {sizes}; {checked}")
-    if result.lacks_tf_idf:
+    if result.lacks_linear:
+        typer.echo("litebert: the file gives vectors; the linear model on them (`litebert fit`) is not in it", err=True)
+    elif result.lacks_tf_idf:
         typer.echo("litebert: the words that are counted beside the encoder (--tf-idf) are not in this file", err=True)
     typer.echo(f"Next:  python -c {shlex.quote(_describe(result.file))}")
 

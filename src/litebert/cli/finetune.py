@@ -1,6 +1,7 @@
 """`litebert finetune`: from an encoder and examples to a model that answers."""
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,9 +16,10 @@ from litebert.hub import DEFAULT_ENCODER
 
 if TYPE_CHECKING:
     from litebert.api import FinetuneResult
+    from litebert.baselines.fit import FitResult
     from litebert.tasks.task import Dataset
 
-__all__ = ["finetune"]
+__all__ = ["conclude", "finetune"]
 
 
 @app.command(
@@ -125,7 +127,7 @@ def finetune(
             raise typer.Exit(128 + (result.signal or 0))
         results.append(result)
     if is_main_process():
-        _conclude(folder.path, dataset, range(seed, seed + seeds), results, as_json)
+        conclude(folder.path, dataset, range(seed, seed + seeds), results, as_json)
 
 
 def _check_folder(folder: Any, seeds: int, resume: bool) -> None:
@@ -136,7 +138,9 @@ def _check_folder(folder: Any, seeds: int, resume: bool) -> None:
         raise RequestError(f"{folder.path} holds no run: leave --resume away to begin one")
 
 
-def _conclude(folder: Path, data: "Dataset", seeds: range, results: "list[FinetuneResult]", as_json: bool) -> None:
+def conclude(
+    folder: Path, data: "Dataset", seeds: range, results: "Sequence[FinetuneResult | FitResult]", as_json: bool
+) -> None:
     """Say what came out; of several seeds, median and spread."""
     from litebert.tasks.metrics import has_learnt
 
@@ -171,7 +175,11 @@ def _conclude(folder: Path, data: "Dataset", seeds: range, results: "list[Finetu
 
 
 def _summarize(
-    folder: Path, seeds: range, results: "list[FinetuneResult]", metric: str, majority: dict[str, float]
+    folder: Path,
+    seeds: range,
+    results: "Sequence[FinetuneResult | FitResult]",
+    metric: str,
+    majority: dict[str, float],
 ) -> dict[str, Any]:
     from litebert.folders import write_json
     from litebert.tasks.metrics import summarize_seeds

@@ -130,6 +130,7 @@ def _conclude(out: Path, own_text: bool, seconds: float) -> None:
     typer.echo("Commands to go on with:")
     typer.echo('  litebert search YOUR-FILES/ "your question"')
     typer.echo("  litebert compare YOUR-TABLE.csv --text COLUMN --label COLUMN   # what is worth it on your task")
+    typer.echo("  litebert fit YOUR-TABLE.csv --text COLUMN --label COLUMN       # in seconds")
     typer.echo("  litebert finetune YOUR-TABLE.csv --text COLUMN --label COLUMN --tf-idf")
     typer.echo("  litebert distill A-BERT YOUR-TEXT/ --out my-encoder          # a BERT of your own made small")
     typer.echo(f"  litebert pretrain {out}/corpus --budget 30m --out longer-run   # or from raw text, for longer")

@@ -42,6 +42,8 @@ class ExportResult:
     is_int8: bool = False
     lacks_tf_idf: bool = False
     """Whether words are counted beside the encoder, which the file does not hold."""
+    lacks_linear: bool = False
+    """Whether a linear model on its vectors answers, which the file does not hold."""
 
     @property
     def file(self) -> Path:
@@ -82,8 +84,10 @@ def export_onnx(member: Member, folder: Path, depth: int | None = None) -> Expor
         (staging / ONNX_FILE).write_bytes(content)
         (staging / "config.json").write_text(config + "\n", encoding="utf-8")
         member.tokenizer.write_files(staging, member.max_length)
-    lacks_tf_idf = member.saved is not None and member.saved.tf_idf is not None
-    return ExportResult(folder, len(content), engine.num_bytes, difference, engine.has_int8, lacks_tf_idf)
+    lacks = {}
+    if member.saved is not None:
+        lacks = {"lacks_tf_idf": bool(member.saved.tf_idf), "lacks_linear": bool(member.saved.linear)}
+    return ExportResult(folder, len(content), engine.num_bytes, difference, engine.has_int8, **lacks)
 
 
 def check_onnx(model: "Model", content: bytes, depth: int | None = None) -> float:

@@ -28,8 +28,9 @@ from litebert.presets import PRESETS
 from litebert.tasks.features import Features, assemble, encode_texts, part_by_length
 from litebert.tasks.kinds import KINDS, kind_of
 from litebert.tasks.kinds.kind import probabilities
+from litebert.tasks.linear import WordTable, normalize
 from litebert.tasks.metrics import Evaluation, evaluate_outputs
-from litebert.tasks.outputs import run_saved
+from litebert.tasks.outputs import encode_saved, run_saved
 from litebert.tasks.readers.sources import columns_of
 from litebert.tasks.saved import TASK_FILE, SavedTask, read_saved_task
 from litebert.tasks.task import Columns, Example, Predictions, Task
@@ -124,7 +125,16 @@ class Member:
                 f"the tokenizer of {name} has {tokenizer.vocab_size:,} pieces and its model knows "
                 f"{engine.config.vocab_size:,}: they do not belong together"
             )
-        return cls(folder, engine, tokenizer, read_saved_task(folder) if (folder / TASK_FILE).is_file() else None)
+        saved = read_saved_task(folder) if (folder / TASK_FILE).is_file() else None
+        member = cls(folder, engine, tokenizer, saved)
+        if saved is None or saved.linear is None:
+            return member
+        return replace(member, saved=saved.model_copy(update={"linear": saved.linear.opened(member.words)}))
+
+    @property
+    def words(self) -> WordTable:
+        """Its word vectors, all of the same weight."""
+        return WordTable(self.tokenizer, self.engine.weights["encoder.embeddings.words.weight"])
 
     @property
     def task(self) -> SavedTask:
@@ -141,8 +151,7 @@ class Member:
 
     def encode(self, examples: Sequence[Example]) -> Features:
         """Encode examples as the model learnt them."""
-        saved = self.task
-        return kind_of(saved.task).encode(saved.task, examples, self.tokenizer, saved.options)
+        return encode_saved(self.task, examples, self.tokenizer)
 
     def run(self, examples: Sequence[Example], features: Features, on_progress: OnProgress = _ignore) -> list[Any]:
         """What the model says about examples."""
@@ -498,12 +507,6 @@ class Pipeline:
             for row, tokens in zip(shares, best, strict=True)
         ]
         return FilledMasks(masks, bool(encoded.cut))
-
-
-def normalize(vectors: Vectors) -> Vectors:
-    """Vectors of length 1; zeros stay zeros."""
-    normed: Vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
-    return normed
 
 
 def cut_vectors(vectors: Vectors, dimensions: int | None) -> Vectors:

@@ -7,7 +7,6 @@ its error comes back with every pass: that is why nothing here is taken on trust
 """
 
 import os
-import shutil
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from litebert.errors import RequestError
-from litebert.folders import MANIFEST, locate_model, replace_folder
+from litebert.folders import copy_files, locate_model, replace_folder
 from litebert.inference.early_exit import ExitPolicy, find_exits
 from litebert.inference.engine import VECTORS, Engine
 from litebert.inference.int8 import choose_int8
@@ -213,8 +212,7 @@ def optimize(
     found = find_fastest(pipeline, data, max_drop, exits=exits, on_variant=on_variant)
     if out is not None:
         with replace_folder(Path(out)) as staging:
-            # Files of caches and of version control are no part of a model.
-            shutil.copytree(folder, staging, dirs_exist_ok=True, ignore=shutil.ignore_patterns(MANIFEST, ".*"))
+            copy_files(folder, staging)
             write_optimization(staging, found.optimization)
     else:
         write_optimization(folder, found.optimization)

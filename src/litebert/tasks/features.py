@@ -19,7 +19,7 @@ from litebert.text.tokenizer import Tokenizer
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Features", "assemble", "encode_texts", "order_epoch", "part_by_length"]
+__all__ = ["Features", "assemble", "encode_apart", "encode_texts", "order_epoch", "part_by_length"]
 
 Array = NDArray[Any]
 Integers = NDArray[np.int64]
@@ -259,6 +259,23 @@ def encode_texts(tokenizer: Tokenizer, texts: list[str], most: int | None = None
         return _encode_beginnings(tokenizer, texts, most)
     ids, counts = tokenizer.encode_plain(texts)
     return np.split(ids, np.cumsum(counts)[:-1]) if len(texts) else []
+
+
+def encode_apart(tokenizer: Tokenizer, items: Sequence[Sequence[str]], max_length: int) -> Features:
+    """Items of as many texts each: a row `[CLS] text [SEP]` for every text, cut where it is too long."""
+    texts = [text for item in items for text in item]
+    num_texts, room = len(items[0]) if items else 1, max_length - 2
+    ids = encode_texts(tokenizer, texts, max_length)
+    tokens, ends, splits = assemble(tokenizer, [(row[:room], None) for row in ids])
+    return Features(
+        tokens,
+        ends,
+        splits,
+        np.arange(len(items)),
+        num_rows=np.full(len(items), num_texts, np.int64),
+        is_flat=True,
+        cut=frozenset(row // num_texts for row, one in enumerate(ids) if len(one) > room),
+    )
 
 
 def _encode_beginnings(tokenizer: Tokenizer, texts: list[str], most: int) -> list[Ids]:

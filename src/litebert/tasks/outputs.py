@@ -3,20 +3,23 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
 from numpy.typing import NDArray
 
 from litebert.config import ModelConfig
-from litebert.tasks.features import Features, part_by_length
+from litebert.tasks.features import Features, encode_apart, part_by_length
 from litebert.tasks.kinds import kind_of
 from litebert.tasks.kinds.options import EncodeOptions, Outputs
+from litebert.tasks.linear import LinearHead
 from litebert.tasks.saved import SavedTask
 from litebert.tasks.task import Example, Task
 from litebert.tasks.tf_idf import TfIdf
+from litebert.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from litebert.model.model import Model
 
-__all__ = ["Runner", "TorchRunner", "add_tf_idf", "run_model", "run_saved", "score_tf_idf"]
+__all__ = ["Runner", "TorchRunner", "add_tf_idf", "encode_saved", "run_model", "run_saved", "score_tf_idf"]
 
 _TARGETS = ("labels", "start_positions", "end_positions")
 
@@ -79,6 +82,20 @@ def run_model(
     Items run in batches of like length, which changes nothing but the time: each is answered on its own.
     """
     kind = kind_of(task)
+
+    def read(outputs: Outputs, items: list[int]) -> Sequence[Any]:
+        return kind.read_output(task, outputs, features, items, options)
+
+    return kind.join(task, examples, features, _run_items(runner, features, read, on_progress), options)
+
+
+def _run_items(
+    runner: Runner,
+    features: Features,
+    read: Callable[[Outputs, list[int]], Sequence[Any]],
+    on_progress: Callable[[int], None],
+) -> list[Any]:
+    """What is read of each item's outputs."""
     found: list[Any] = [None] * features.num_items
     done = 0
     lengths, padding = features.lengths(), runner.most_padding
@@ -86,11 +103,25 @@ def run_model(
         arrays = features.collate_arrays(group, runner.config.pad_token_id)
         outputs = runner.run({name: array for name, array in arrays.items() if name not in _TARGETS})
         items = group.tolist()
-        for item, value in zip(items, kind.read_output(task, outputs, features, items, options), strict=True):
+        for item, value in zip(items, read(outputs, items), strict=True):
             found[item] = value
         done += len(group)
         on_progress(done)
-    return kind.join(task, examples, features, found, options)
+    return found
+
+
+def encode_saved(saved: SavedTask, examples: Sequence[Example], tokenizer: Tokenizer) -> Features:
+    """Encode examples as a finished model learnt them."""
+    kind = kind_of(saved.task)
+    if saved.linear is not None:
+        return encode_apart(tokenizer, _list_texts(saved.task, examples), saved.max_length)
+    return kind.encode(saved.task, examples, tokenizer, saved.options)
+
+
+def _list_texts(task: Task, examples: Sequence[Example]) -> list[tuple[str, ...]]:
+    """The text of each example, or its two."""
+    inputs = [kind_of(task).inputs(example) for example in examples]
+    return [(one,) if isinstance(one, str) else one for one in inputs]
 
 
 def run_saved(
@@ -101,10 +132,31 @@ def run_saved(
     on_progress: Callable[[int], None] = lambda done: None,
 ) -> list[Any]:
     """What a finished model says about each example: numbers as they are, and with the words that are counted."""
-    outputs = run_model(runner, saved.task, examples, features, saved.options, on_progress)
+    if saved.linear is None:
+        outputs = run_model(runner, saved.task, examples, features, saved.options, on_progress)
+    else:
+        outputs = _run_linear(runner, saved.linear, _list_texts(saved.task, examples), features, on_progress)
     if saved.scale is not None:
         return [saved.scale.stretch(output) for output in outputs]
-    return outputs if saved.tf_idf is None else add_tf_idf(saved.tf_idf, saved.task, examples, outputs)
+    if saved.tf_idf is not None:
+        outputs = add_tf_idf(saved.tf_idf, saved.task, examples, outputs)
+    return outputs if saved.linear is None else [saved.linear.limit(output) for output in outputs]
+
+
+def _run_linear(
+    runner: Runner,
+    linear: LinearHead,
+    texts: Sequence[tuple[str, ...]],
+    features: Features,
+    on_progress: Callable[[int], None],
+) -> list[Any]:
+    """What a linear model says about the mean states of each example's texts."""
+
+    def read(outputs: Outputs, items: list[int]) -> Sequence[Any]:
+        return list(outputs["sentence_embedding"].reshape(len(items), -1, runner.config.hidden_size))
+
+    states = _run_items(runner, features, read, on_progress)
+    return list(linear.score(np.stack(states), texts)) if states else []
 
 
 def score_tf_idf(tf_idf: TfIdf, task: Task, examples: Sequence[Example]) -> list[NDArray[Any]]:

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, InstanceOf, ValidationError
 from litebert.errors import FolderError
 from litebert.folders import read_text
 from litebert.tasks.kinds.options import EncodeOptions, TargetScale, WindowConfig
+from litebert.tasks.linear import LINEAR_FILE, LinearHead
 from litebert.tasks.task import Task
 from litebert.tasks.tf_idf import TF_IDF_FILE, TfIdf
 from litebert.training.run_folder import RunFolder
@@ -34,6 +35,9 @@ class SavedTask(BaseModel):
     has_tf_idf: bool | None = None
     """Whether words are counted beside the encoder: `tf_idf` then comes from a file of its own."""
     tf_idf: InstanceOf[TfIdf] | None = Field(default=None, exclude=True)
+    has_linear: bool | None = None
+    """Whether a linear model on the encoder's vectors answers: `linear` then comes from a file of its own."""
+    linear: InstanceOf[LinearHead] | None = Field(default=None, exclude=True)
 
     @property
     def options(self) -> EncodeOptions:
@@ -44,7 +48,8 @@ class SavedTask(BaseModel):
     def as_files(self) -> dict[str, str | bytes]:
         """The files to put into a model folder."""
         files: dict[str, str | bytes] = {TASK_FILE: self.model_dump_json(indent=2, exclude_none=True) + "\n"}
-        return files if self.tf_idf is None else files | {TF_IDF_FILE: self.tf_idf.to_bytes()}
+        parts = {TF_IDF_FILE: self.tf_idf, LINEAR_FILE: self.linear}
+        return files | {name: part.to_bytes() for name, part in parts.items() if part is not None}
 
 
 def read_saved_task(folder: Path) -> SavedTask:
@@ -61,9 +66,15 @@ def read_saved_task(folder: Path) -> SavedTask:
         saved = SavedTask.model_validate_json(read_text(path))
     except ValidationError:
         raise FolderError(f"{path} was not written by this version of litebert: fine-tune again") from None
-    if not saved.has_tf_idf:
-        return saved
-    tf_idf = TfIdf.read(folder / TF_IDF_FILE)
-    if len(tf_idf.bias) != max(1, len(saved.task.labels)) or tf_idf.is_pair != saved.task.is_pair:
-        raise FolderError(f"{folder / TF_IDF_FILE} belongs to another task than {path}: fine-tune again")
-    return saved.model_copy(update={"tf_idf": tf_idf})
+    num_labels = max(1, len(saved.task.labels))
+    if saved.has_tf_idf:
+        tf_idf = TfIdf.read(folder / TF_IDF_FILE)
+        if len(tf_idf.bias) != num_labels or tf_idf.is_pair != saved.task.is_pair:
+            raise FolderError(f"{folder / TF_IDF_FILE} belongs to another task than {path}: fine-tune again")
+        saved = saved.model_copy(update={"tf_idf": tf_idf})
+    if saved.has_linear:
+        linear = LinearHead.read(folder / LINEAR_FILE)
+        if len(linear.bias) != num_labels:
+            raise FolderError(f"{folder / LINEAR_FILE} belongs to another task than {path}: fit again")
+        saved = saved.model_copy(update={"linear": linear})
+    return saved

@@ -28,6 +28,8 @@ class TaskTeacher:
         self.folder = resolve(name)
         self.saved: SavedTask = read_saved_task(self.folder)
         known = self.saved.task
+        if self.saved.linear is not None:
+            raise RequestError(f"{name} was fitted, so it cannot teach: name a model that was fine-tuned")
         if (known.kind, known.is_pair) != (task.kind, task.is_pair):
             raise RequestError(f"{name} was fine-tuned for {_describe(known)}, not for {_describe(task)}: name another")
         if {*known.labels} != {*task.labels}:

@@ -7,13 +7,14 @@ sentence-transformers.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from litebert.batch import Batch
 from litebert.config import Head, ProblemType
-from litebert.tasks.features import Features, assemble, encode_texts
+from litebert.tasks.features import Features, encode_apart
 from litebert.tasks.kinds.kind import Cells
 from litebert.tasks.kinds.options import EncodeOptions, Outputs, TargetScale
 from litebert.tasks.kinds.texts import Regression
@@ -60,21 +61,9 @@ class Similarity(Regression):
     def encode(self, task: Task, examples: Sequence[Example], tokenizer: Tokenizer, options: EncodeOptions) -> Features:
         """Two rows for each pair, `[CLS] text [SEP]` each."""
         pairs = [example for example in examples if isinstance(example, TextExample)]
-        both = [text for example in pairs for text in (example.text, example.pair or "")]
-        ids = encode_texts(tokenizer, both, options.max_length)
-        room = options.max_length - 2
-        tokens, ends, splits = assemble(tokenizer, [(row[:room], None) for row in ids])
+        features = encode_apart(tokenizer, [(one.text, one.pair or "") for one in pairs], options.max_length)
         has_labels = all(example.label is not None for example in pairs)
-        return Features(
-            tokens,
-            ends,
-            splits,
-            np.arange(len(pairs)),
-            num_rows=np.full(len(pairs), 2, np.int64),
-            is_flat=True,
-            labels=self.label_array(task, pairs) if has_labels else None,
-            cut=frozenset(row // 2 for row, one in enumerate(ids) if len(one) > room),
-        )
+        return replace(features, labels=self.label_array(task, pairs) if has_labels else None)
 
     def loss(
         self, output: "ModelOutput", batch: Batch, totals: Sequence[float], weights: "Tensor | None" = None

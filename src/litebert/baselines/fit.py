@@ -1,0 +1,164 @@
+"""Fitting: an encoder as it is, and labelled examples, become a model folder that answers, in seconds.
+
+The encoder is not trained. A linear model learns from its vectors, and from tf-idf beside them; both are kept in files
+beside the weights (`litebert.tasks.linear`, `litebert.tasks.tf_idf`).
+"""
+
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from litebert.baselines.bag_of_words import list_singles
+from litebert.baselines.ladder import Baseline
+from litebert.baselines.vectors import EncoderVectors, keep_frozen, make_frozen
+from litebert.errors import RequestError
+from litebert.folders import model_name
+from litebert.hub import resolve
+from litebert.inference.engine import VECTORS
+from litebert.inference.load import Pipeline, load
+from litebert.model.hf.checkpoint import is_half, write_folder
+from litebert.model.model import Model, to_arrays
+from litebert.tasks.finetune import open_encoder, write_evaluation
+from litebert.tasks.kinds import kind_of
+from litebert.tasks.metrics import Evaluation, measure_majority
+from litebert.tasks.saved import SavedTask
+from litebert.tasks.task import Dataset, hash_examples
+from litebert.training.run_folder import RunFolder
+
+__all__ = ["FITTED", "FitResult", "fit", "write_fitted"]
+
+FITTED = ("label", "labels", "number")
+"""The types of answers that a linear model gives."""
+OnProgress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, repr=False)
+class FitResult:
+    """A fitted model: metrics on the development set, on every split, and the model that answers."""
+
+    folder: Path
+    """The model folder."""
+    seconds: float
+    metrics: dict[str, float]
+    splits: dict[str, dict[str, float]] = field(default_factory=dict)
+    baselines: dict[str, Any] = field(default_factory=dict)
+    """What simple means get on the same data."""
+    report: Path | None = None
+    """The page about the model, if one was written."""
+
+    @property
+    def model(self) -> Path:
+        """The same folder, as a run that was trained calls its model."""
+        return self.folder
+
+    @cached_property
+    def pipeline(self) -> Pipeline:
+        """The model, opened."""
+        return load(self.folder)
+
+    def predict(self, inputs: Any, pairs: Any = None) -> Any:
+        """Answer a text, a pair, a dictionary with the task's columns, or a list of these."""
+        return self.pipeline.predict(inputs, pairs)
+
+    def __repr__(self) -> str:
+        shown = [f"{name} {value:.4g}" for name, value in self.metrics.items()]
+        return f"<{type(self).__name__} {str(self.folder)!r}: {', '.join([f'{self.seconds:.0f} s', *shown])}>"
+
+
+def fit(
+    data: Dataset,
+    model: str,
+    out: Path,
+    *,
+    depth: int | None = None,
+    tf_idf: bool = True,
+    balanced: bool = False,
+    seed: int = 0,
+    on_progress: OnProgress = lambda done, total: None,
+    on_evaluation: Callable[[Mapping[str, Evaluation]], Path | None] = lambda evaluations: None,
+) -> FitResult:
+    """Learn a linear model on an encoder's vectors into a new model folder, and measure it on every labelled split.
+
+    `on_progress` is told how many texts have been read, and of how many.
+    """
+    begun, task, kind = time.monotonic(), data.task, kind_of(data.task)
+    if kind.answer_type not in FITTED:
+        raise RequestError(f"fit is for classes and numbers, not for {task.kind}: use finetune")
+    if balanced and kind.answer_type != "label":
+        raise RequestError(f"--balanced is for classes, and {task.name} has none: leave it out")
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise RequestError(f"{out} is not empty: choose another --out")
+    train = data.splits.get("train", ())
+    if not train:
+        raise RequestError(f"{task.name} has no training examples here: nothing can be learnt from them")
+    for example in train:
+        kind.known_gold(example)  # refuses one that has no label
+    inputs = [kind.inputs(example) for example in train]
+    num_texts = len(set(list_singles(inputs, task.is_pair)))
+    vectors = EncoderVectors.of(load(model), depth=depth, on_progress=lambda done: on_progress(done, num_texts))
+    learnt = make_frozen(vectors, kind.answer_type, tf_idf, seed, balanced)
+    learnt.fit(inputs, [kind.baseline_target(example) for example in train])
+    write_fitted(out, learnt, vectors, data, model, depth)
+    pipeline = load(out)
+    evaluations = {
+        split: pipeline.evaluate(examples)
+        for split, examples in data.splits.items()
+        if split != "train" and examples and all(kind.gold(example) is not None for example in examples)
+    }
+    write_evaluation(RunFolder(out), data, evaluations)
+    metrics = {split: evaluation.metrics for split, evaluation in evaluations.items()}
+    dev = data.splits.get("dev")
+    return FitResult(
+        out,
+        time.monotonic() - begun,
+        metrics.get("dev", {}),
+        metrics,
+        {"majority": measure_majority(task, train, dev) if dev else {}},
+        on_evaluation(evaluations),
+    )
+
+
+def write_fitted(
+    folder: Path, learnt: Baseline, vectors: EncoderVectors, data: Dataset, model: str, depth: int | None = None
+) -> None:
+    """Write a model folder: the encoder, with so many of its layers, and what was learnt on its vectors."""
+    task, dev = data.task, data.splits.get("dev")
+    shape, tokenizer, location = open_encoder(model, depth)
+    source = Model.from_pretrained(location, VECTORS)
+    encoder = Model(shape, VECTORS)
+    encoder.encoder.begin_with(source.encoder)
+    linear, tf_idf = keep_frozen(learnt, vectors, task.labels)
+    saved = SavedTask(
+        task=task,
+        max_length=min(shape.embedding_max_length or shape.max_positions, shape.max_positions),
+        dev=hash_examples(dev) if dev else None,
+        has_tf_idf=True if tf_idf is not None else None,
+        tf_idf=tf_idf,
+        has_linear=True,
+        linear=linear,
+    )
+    rows = {
+        "task": f"{task.name}: {kind_of(task).purpose}",
+        "examples": f"{len(data.splits['train']):,}",
+        "encoder": f"{model_name(model)}, {shape.num_layers} layers, as it is",
+        "on its vectors": f"a linear model of {linear.weights.shape[1]:,} features",
+        **({} if tf_idf is None else {"beside them": f"tf-idf of {len(tf_idf.terms):,} words and pairs of words"}),
+    }
+    lines = ["## Fitting", "", "| | |", "|-|-|", *(f"| {name} | {value} |" for name, value in rows.items())]
+    lines += ["", "litebert answers with all of it; transformers opens the encoder alone."]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what transformers cannot open is on the card
+        write_folder(
+            folder,
+            shape,
+            VECTORS,
+            to_arrays(encoder.state_dict()),
+            tokenizer,
+            about="\n".join(lines) + "\n",
+            extra_files=saved.as_files(),
+            half=is_half(resolve(location)),
+        )

@@ -1,0 +1,202 @@
+"""Fitting: the folder answers as the linear model that was learnt, opens like any other, and says what is wrong."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+import litebert
+from litebert.baselines.compare import FROZEN, MIXED, Comparison, compare
+from litebert.baselines.fit import FITTED, fit
+from litebert.baselines.vectors import EncoderVectors, make_frozen
+from litebert.errors import FolderError, LitebertError, RequestError
+from litebert.folders import MANIFEST
+from litebert.inference.export import export
+from litebert.inference.load import load
+from litebert.tasks import linear
+from litebert.tasks.kinds import kind_of
+from litebert.tasks.linear import LINEAR_FILE, LinearHead
+from litebert.tasks.task import Dataset, TextExample
+from litebert.tasks.tf_idf import TF_IDF_FILE
+from litebert.text.tokenizer import Tokenizer
+from tests.commands import fails, run_here
+from tests.conftest import need
+from tests.tasks.small import make_data, make_encoder, small_run
+
+KINDS = ("classification", "pairs", "multi-label", "regression", "similarity")
+
+
+@pytest.fixture(scope="module")
+def encoder(small_tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_encoder(tmp_path_factory.mktemp("encoder"), small_tokenizer)
+
+
+@pytest.fixture(scope="module")
+def fitted(encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of classes."""
+    folder = tmp_path_factory.mktemp("fitted") / "model"
+    fit(make_data("classification"), str(encoder), folder)
+    return folder
+
+
+@pytest.mark.parametrize("tf_idf", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_folder_answers_as_what_was_learnt(kind: str, tf_idf: bool, encoder: Path, tmp_path: Path) -> None:
+    data, how = make_data(kind), kind_of(make_data(kind).task)
+    result = fit(data, str(encoder), tmp_path / "model", depth=1, tf_idf=tf_idf)
+    learnt = make_frozen(EncoderVectors.of(load(encoder), depth=1), how.answer_type, tf_idf)
+    learnt.fit(
+        [how.inputs(one) for one in data.splits["train"]], [how.baseline_target(one) for one in data.splits["train"]]
+    )
+    wanted = learnt.predict([how.inputs(one) for one in data.splits["dev"]])
+    pipeline = load(result.folder)
+    found = [
+        how.baseline_target(replace(one, label=answer))
+        for one, answer in zip(data.splits["dev"], pipeline.answer_examples(data.splits["dev"]).answers, strict=True)
+    ]
+    if how.answer_type == "number":
+        np.testing.assert_allclose(found, wanted, atol=2e-3)
+    else:
+        assert [*map(set, found)] == [*map(set, wanted)] if how.answer_type == "labels" else found == wanted
+    assert pipeline.config.num_layers == 1
+    assert result.metrics == pipeline.evaluate(data.splits["dev"]).metrics
+    assert (result.folder / TF_IDF_FILE).is_file() == tf_idf
+
+
+def test_vectors_stay_those_of_the_encoder(fitted: Path, encoder: Path) -> None:
+    texts = ["the cat sat", "a dog"]
+    np.testing.assert_allclose(load(fitted).embed(texts), load(encoder).embed(texts), atol=1e-6)
+    transformers = need("transformers")
+    torch = need("torch")
+    model = transformers.AutoModel.from_pretrained(fitted)
+    ids = Tokenizer.from_pretrained(fitted).encode([texts[0]], None, max_length=64).arrays()
+    with torch.inference_mode():
+        states = model(**{name: torch.from_numpy(array) for name, array in ids.items()}).last_hidden_state[0]
+    np.testing.assert_allclose(states.mean(0).numpy(), load(fitted).embed(texts[0]), atol=1e-5)
+
+
+def test_numbers_stay_between_those_that_were_seen(encoder: Path, tmp_path: Path) -> None:
+    examples = [TextExample(str(n), f"word{n % 9} " * (1 + n % 3), label=float(n % 9)) for n in range(60)]
+    data = make_data("regression")
+    result = fit(Dataset(data.task, {"train": examples}), str(encoder), tmp_path / "model")
+    said = result.predict(["word8 word8 word8", "word0", "", "something else"])
+    assert all(0 <= number <= 8 for number in said)
+    assert result.metrics == {}
+
+
+def test_command_and_call_are_one(encoder: Path, tmp_path: Path) -> None:
+    rows = [
+        {"text": f"{word} number {n}", "label": name} for n in range(40) for word, name in (("good", "p"), ("bad", "n"))
+    ]
+    table = tmp_path / "reviews.jsonl"
+    table.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    done = run_here("fit", table, "--model", encoder, "--out", tmp_path / "by-command")
+    assert done.exit_code == 0, done.output
+    assert "accuracy 1.000" in done.output
+    assert (tmp_path / "by-command" / "report.html").is_file()
+    seen: list[tuple[int, int]] = []
+    result = litebert.fit(rows, model=encoder, out=tmp_path / "by-call", on_progress=lambda *said: seen.append(said))
+    assert seen[-1][0] == seen[-1][1] > 0
+    assert result.predict("good number 3").label == "p"
+    assert "accuracy 1" in repr(result)
+    same = [(tmp_path / way / LINEAR_FILE).read_bytes() for way in ("by-command", "by-call")]
+    assert same[0] == same[1]
+    answered = run_here("predict", tmp_path / "by-command", input="bad number 5\n")
+    assert json.loads(answered.output)["prediction"] == "n"
+
+
+def test_a_comparison_keeps_what_it_measured(encoder: Path, small_tokenizer: Tokenizer, tmp_path: Path) -> None:
+    data = make_data("pairs")
+    config = small_run(data, encoder, small_tokenizer, steps=1)
+    comparison = Comparison(data, "dev", str(encoder), config, small_tokenizer, tmp_path)
+    rows = compare(comparison, [FROZEN, MIXED])["rows"]
+    for row in rows:
+        assert load(row["folder"]).evaluate(data.splits["dev"]).metrics == pytest.approx(row["metrics"])
+
+
+def test_it_is_served_and_optimized_like_a_model_that_was_fine_tuned(fitted: Path) -> None:
+    pipeline = load(fitted)
+    inputs = ["the cat purrs", "shares fell"]
+    assert [one.label for one in pipeline.classify(inputs)] == [pipeline.classify(text).label for text in inputs]
+    assert export(fitted, fitted.parent / "exported").lacks_linear
+    long = "the cat sat on the mat " * 100
+    with pytest.warns(UserWarning, match="longer than"):
+        assert pipeline.classify(long).truncated
+
+
+def test_what_it_is_not_for_is_refused(encoder: Path, fitted: Path, tmp_path: Path) -> None:
+    assert {kind_of(make_data(kind).task).answer_type for kind in KINDS} == {*FITTED}
+    for kind in ("tagging", "questions", "choice"):
+        with pytest.raises(RequestError, match="use finetune"):
+            fit(make_data(kind), str(encoder), tmp_path / "model")
+    data = make_data("classification")
+    with pytest.raises(RequestError, match="not empty"):
+        fit(data, str(encoder), fitted)
+    with pytest.raises(RequestError, match="--balanced is for classes"):
+        fit(make_data("regression"), str(encoder), tmp_path / "model", balanced=True)
+    with pytest.raises(RequestError, match="no training examples"):
+        fit(Dataset(data.task, {"dev": data.splits["dev"]}), str(encoder), tmp_path / "model")
+    unlabelled = [*data.splits["train"], TextExample("new", "a text")]
+    with pytest.raises(RequestError, match="no label"):
+        fit(Dataset(data.task, {"train": unlabelled}), str(encoder), tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+    with pytest.raises(RequestError, match="cannot teach"):
+        litebert.finetune(data, model=encoder, teacher=fitted, out=tmp_path / "run", steps=1)
+    with pytest.raises(RequestError, match="compress the encoder first"):
+        litebert.compress(fitted, "quantize", tmp_path / "small")
+    with pytest.raises(TypeError, match="epochs"):
+        litebert.fit(data, epochs=3)
+    assert "is not there" in fails("fit", "nothing-here.csv")
+
+
+def _change(folder: Path, copy: Path, **changes: Any) -> Path:
+    """A copy of a folder whose coefficients were changed."""
+    shutil.copytree(folder, copy, ignore=shutil.ignore_patterns(MANIFEST))
+    tensors = {name: change(load_file(folder / LINEAR_FILE)[name]) for name, change in changes.items()}
+    save_file({**load_file(folder / LINEAR_FILE), **tensors}, copy / LINEAR_FILE, metadata={"format": "1"})
+    return copy
+
+
+def test_a_damaged_file_is_one_sentence(fitted: Path, tmp_path: Path) -> None:
+    for number, (name, change, said) in enumerate(
+        [
+            ("weights", lambda array: array * np.nan, "damaged"),
+            ("bias", lambda array: array[:1], "damaged"),
+            ("limits", lambda array: array[::-1].copy(), "damaged"),
+            ("rarity", lambda array: array[:-1].copy(), "pieces"),
+        ]
+    ):
+        folder = _change(fitted, tmp_path / str(number), **{name: change})
+        with pytest.raises(FolderError, match=said):
+            load(folder)
+    narrow = _change(fitted, tmp_path / "narrow", weights=lambda array: array[:, 1:].copy())
+    with pytest.raises(FolderError, match="fit again"):
+        load(narrow).classify("a text")
+    fewer = {name: lambda array: array[:1].copy() for name in ("weights", "bias")}
+    with pytest.raises(FolderError, match="another task"):
+        load(_change(fitted, tmp_path / "fewer", **fewer))
+    whole = (fitted / LINEAR_FILE).read_bytes()
+    cut = _change(fitted, tmp_path / "cut")
+    for size in range(0, len(whole), 997):
+        (cut / LINEAR_FILE).write_bytes(whole[:size])
+        with pytest.raises(LitebertError):
+            load(cut)
+    assert LinearHead.read(fitted / LINEAR_FILE).to_bytes() == whole
+
+
+def test_words_are_averaged_alike_however_many_are_looked_up_at_once(
+    encoder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = ["", "the cat", "a", "", "the river crossed the city", "three apples", ""]
+    words = load(encoder).members[0].words
+    whole, rarity = words.fit(texts).average(texts), words.rarity
+    monkeypatch.setattr(linear, "_BLOCK", 3)
+    np.testing.assert_array_equal(words.fit(texts).rarity, rarity)
+    np.testing.assert_allclose(words.average(texts), whole, atol=1e-6)
+    np.testing.assert_allclose(np.concatenate([words.average([text]) for text in texts]), whole, atol=1e-6)
+    assert words.average([]).shape == (0, whole.shape[1])
