@@ -197,7 +197,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=400, help="of each contestant, for each table and seed")
     parser.add_argument("--lr", type=float, default=5e-5, help="the highest learning rate")
     parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--seed", type=int, default=0, help=argparse.SUPPRESS)
+    parser.add_argument("--seed", type=int, default=0, help="the first of them")
     parser.add_argument("--contestant", help=argparse.SUPPRESS)
     parser.add_argument("--corpus", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
@@ -216,7 +216,7 @@ def main() -> None:
     names = [OURS, PLAIN] if options.no_grouped else [OURS, PLAIN, GROUPED]
     for texts in options.texts:
         found: dict[str, list[dict[str, float]]] = {name: [] for name in names}
-        for seed in range(options.seeds):
+        for seed in range(options.seed, options.seed + options.seeds):
             with tempfile.TemporaryDirectory() as scratch:
                 folder = Path(scratch)
                 commands = name_contestants(__file__, names, texts, folder, lambda _: 0)
@@ -234,7 +234,7 @@ def main() -> None:
         print(render(results))
     about = (
         f"\n\n{options.steps} steps of {BATCH} texts of at most {options.max_length} tokens, rate {options.lr:g}, "
-        f"{options.seeds} seeds; padding does not count."
+        f"{options.seeds} seeds from {options.seed} on; padding does not count."
     )
     if not options.no_grouped:
         about += (

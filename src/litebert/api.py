@@ -698,7 +698,7 @@ def fit(
     on_progress: Callable[[int, int], None] = lambda done, total: None,
     **columns: Any,
 ) -> "FitResult":
-    """Learn a linear model on an encoder's vectors, and on tf-idf beside them, into a model folder: in seconds.
+    """Learn a linear model on an encoder's vectors, and on tf-idf beside them, into a new folder: in seconds.
 
     It answers classes and numbers, of texts and of pairs: `load`, `predict` and `serve` open the folder as one that was
     fine-tuned, which takes minutes and is mostly better where there are many examples. `depth` takes so many of the
@@ -709,12 +709,14 @@ def fit(
     from litebert.baselines.fit import fit as fit_linear  # scikit-learn takes a second
 
     data = read_data(task, **_take_options("fit", columns, inspect.signature(read_data).parameters))
-    folder = Path(out or f"{data.task.name}-fitted")
-    write = report_writer(folder, data) if report else (lambda evaluations: None)
+
+    def write(folder: Path, evaluations: Mapping[str, Evaluation]) -> Path | None:
+        return report_writer(folder, data)(evaluations) if report else None
+
     return fit_linear(
         data,
         os.fspath(model),
-        folder,
+        Path(out or f"{data.task.name}-fitted"),
         depth=depth,
         tf_idf=tf_idf,
         balanced=balanced,

@@ -206,7 +206,8 @@ def test_who_only_found_the_majority(
 
     def open_run(folder: Path) -> Any:
         metrics = {"accuracy": accuracy + 0.01 * (int(folder.name[-1]) - 1)}
-        return SimpleNamespace(evaluate=lambda examples: SimpleNamespace(metrics=metrics))
+        member = SimpleNamespace(task=None)
+        return SimpleNamespace(members=(member,), evaluate=lambda examples: SimpleNamespace(metrics=metrics))
 
     monkeypatch.setattr(module, "load", open_run)
     row = run_encoder(comparison, SCRATCH, train=train)

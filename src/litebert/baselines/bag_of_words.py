@@ -14,10 +14,11 @@ from scipy import sparse  # type: ignore[import-untyped]
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer  # type: ignore[import-untyped]
 
 from litebert.baselines.linear import LinearModel, Matrix, TextVectors, check_examples, combine_pairs
+from litebert.tasks.linear import ALONE
 from litebert.tasks.tf_idf import TfIdf, list_terms
 from litebert.text.words import Text, split_pair, split_words
 
-__all__ = ["BagOfWords", "Weighting", "choose_vocabulary", "count_words", "list_singles", "make_counter"]
+__all__ = ["BagOfWords", "Weighting", "choose_rows", "choose_vocabulary", "count_words", "list_singles", "make_counter"]
 
 Weighting = Literal["counts", "tf-idf"]
 Floats = NDArray[np.float32]
@@ -26,6 +27,15 @@ _MOST_WEIGHTS = 50_000_000  # of all labels together: 200 MB
 _MOST_CANDIDATES = 3_000_000  # terms that are counted at a time: some 500 MB
 _WEIGHTS = (1.0, 1 / 2, 1 / 4, 1 / 8, 1 / 16)  # of vectors beside a bag of length 1: one is chosen
 _FOLDS, _MOST_FOLDED = 5, 6_000  # by so many parts of so many training texts
+_MOST_FITS = 10  # of the texts that are left, for each weight: of many labels, fewer parts are answered
+_MOST_ROWS = 100_000  # with vectors: 3 GB while they are learnt from
+
+
+def choose_rows(num_rows: int, max_rows: int, seed: int = 0) -> NDArray[np.int64]:
+    """All rows, or some of them at random, in their order: every n-th row could be of one class."""
+    if num_rows <= max_rows:
+        return np.arange(num_rows)
+    return np.sort(np.random.default_rng(seed).choice(num_rows, max_rows, replace=False))
 
 
 def count_words(texts: Iterable[str]) -> tuple[list[str], list[list[int]]]:
@@ -50,8 +60,9 @@ class BagOfWords:
     `counts` takes single words. `tf-idf` also takes pairs of neighbouring words, damps repetition (1 + log count) and
     brings each text to length 1. For pairs of texts, see `combine_pairs`. Features are the terms that most texts
     have, at most 200,000, and fewer if there are more than 250 labels (60 of pairs):
-    the coefficients stay below 200 MB (twice that while they are learnt). `vectors` add features of their own; how much
-    they weigh is chosen by cross-validation on the training texts, since long texts need them less than short ones.
+    the coefficients stay below 200 MB (twice that while they are learnt). `vectors` add features of their own, and then
+    at most 100,000 texts (25,000 pairs) are learnt from, drawn at random; how much they weigh is chosen by
+    cross-validation on the training texts, since long texts need them less than short ones.
     """
 
     def __init__(
@@ -67,6 +78,9 @@ class BagOfWords:
         """Choose the terms, weigh them and learn what they say about the targets."""
         check_examples(len(texts), targets)
         self._is_pair = any(not isinstance(text, str) for text in texts)
+        if self._vectors is not None:  # their features are dense
+            chosen = choose_rows(len(texts), _MOST_ROWS // 4 if self._is_pair else _MOST_ROWS)
+            texts, targets = [texts[row] for row in chosen], [targets[row] for row in chosen]
         weights_per_term = self._model.count_outputs(targets) * (4 if self._is_pair else 1)
         max_features = min(_MOST_FEATURES, max(1, (self._most_weights or _MOST_WEIGHTS) // weights_per_term))
         analyse = split_words if self._weighting == "counts" else list_terms
@@ -90,24 +104,26 @@ class BagOfWords:
         step = 2 if self._is_pair else 1
         rows = [step * number + part for number in chosen for part in range(step)]
         answers, some_bags, some_vectors = [targets[number] for number in chosen], bags[rows], vectors[rows]
+        num_folds = min(_FOLDS, max(1, _MOST_FITS // self._model.count_outputs(targets)))
         shares: dict[float, float] = {}
         for self._weight in _WEIGHTS:
-            shares[self._weight] = self._cross_validate(self._make_features(some_bags, some_vectors), answers)
+            features = self._make_features(some_bags, some_vectors)
+            shares[self._weight] = self._cross_validate(features, answers, num_folds)
         best = max(shares.values())
-        chance = 0.5 * (best * (1 - best) / num_texts) ** 0.5
+        chance = 0.5 * (best * (1 - best) / (num_texts * num_folds / _FOLDS)) ** 0.5
         return next(weight for weight in _WEIGHTS if shares[weight] >= best - chance)
 
-    def _cross_validate(self, features: Matrix, targets: Sequence[Any]) -> float:
-        """The share of the targets that are answered by models that learnt from other rows."""
+    def _cross_validate(self, features: Matrix, targets: Sequence[Any], num_folds: int) -> float:
+        """The share of the targets of some folds that are answered by models that learnt from the other rows."""
         folds = np.arange(len(targets)) % _FOLDS
         num_right = 0
-        for fold in range(_FOLDS):
+        for fold in range(num_folds):
             learnt: list[int] = np.flatnonzero(folds != fold).tolist()
             scored: list[int] = np.flatnonzero(folds == fold).tolist()
             self._model.fit(features[learnt], [targets[row] for row in learnt])
             found = self._model.predict(features[scored])
             num_right += sum(_is_same(answer, targets[row]) for answer, row in zip(found, scored, strict=True))
-        return num_right / len(targets)
+        return num_right / int((folds < num_folds).sum())
 
     def predict(self, texts: Sequence[Text]) -> list[Any]:
         """A target for each text; words that training did not see count for nothing."""
@@ -123,10 +139,13 @@ class BagOfWords:
         coefficients, bias = self._model.coefficients(labels)
         terms = sorted(self._counter.vocabulary_, key=self._counter.vocabulary_.__getitem__)
         num_terms = len(terms) * (4 if self._is_pair else 1)
+        weights = coefficients[:, :num_terms].reshape(len(bias), -1, len(terms)).transpose(2, 1, 0)
+        if self._is_pair:  # the file has terms as they are
+            weights = weights * np.array([ALONE, ALONE, 1, 1], np.float32)[:, None]
         return TfIdf(
             terms=tuple(terms),
             idf=self._idf.idf_.astype(np.float32),
-            weights=coefficients[:, :num_terms].reshape(len(bias), -1, len(terms)).transpose(2, 1, 0),
+            weights=weights,
             cosine=coefficients[:, num_terms] if self._is_pair else np.zeros_like(bias),
             bias=bias if self._vectors is None else np.zeros_like(bias),
         )

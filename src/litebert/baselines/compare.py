@@ -26,6 +26,7 @@ from litebert.tasks.kinds import kind_of
 from litebert.tasks.metrics import compute_metrics, has_learnt, measure_majority, summarize_seeds
 from litebert.tasks.outputs import score_tf_idf
 from litebert.tasks.readers.sources import hold_out, is_official
+from litebert.tasks.saved import SavedTask
 from litebert.tasks.task import Dataset, Example, Predictions, Task
 from litebert.tasks.tf_idf import TF_IDF_WEIGHT, TfIdf
 from litebert.text.tokenizer import Tokenizer
@@ -127,7 +128,7 @@ class Comparison:
     @cached_property
     def vectors(self) -> EncoderVectors:
         """Of the encoder, as it is."""
-        return EncoderVectors.of(load(self.config.begin_from or self.encoder), depth=self.depth)
+        return EncoderVectors.of(load(self.config.begin_from or self.encoder, optimized=False), depth=self.depth)
 
     def describe(self, rows: Sequence[ResultRow]) -> dict[str, Any]:
         """The comparison as it is saved: what was asked, with which settings, and the rows of the table."""
@@ -248,7 +249,7 @@ def run_encoder(
         learnt, dev = hold_out(task, comparison.train)
         data = Dataset(task, {"train": learnt, "dev": dev}, data.num_skipped)
     metrics: dict[int, dict[str, float]] = {}
-    pipelines: dict[int, Pipeline] = {}
+    saved: dict[int, SavedTask] = {}
     seconds, rates, size = [], [], 0
     words: tuple[TfIdf, TfIdf] | None = None
     words_seconds = 0.0
@@ -264,9 +265,10 @@ def run_encoder(
         outcome = train(data, folder, config, comparison.tokenizer, resume=resume, on_step=on_step)
         if outcome.status == "interrupted":
             raise KeyboardInterrupt
-        pipelines[seed] = load(folder) if words is None else _open_beside(folder, words, data.splits.get("dev"))
+        pipeline = load(folder) if words is None else _open_beside(folder, words, data.splits.get("dev"))
+        saved[seed] = pipeline.members[0].task
         begun = time.perf_counter()
-        metrics[seed] = pipelines[seed].evaluate(comparison.examples).metrics
+        metrics[seed] = pipeline.evaluate(comparison.examples).metrics
         rates.append(len(comparison.examples) / max(time.perf_counter() - begun, 1e-9))
         seconds.append(outcome.seconds + words_seconds)
         size = (RunFolder(folder).model / "model.safetensors").stat().st_size
@@ -275,6 +277,9 @@ def run_encoder(
     summary = summarize_seeds(values, None)
     middle = min(values, key=lambda seed: abs(values[seed] - summary["median"]))
     row = _make_row(comparison, name, metrics[middle], statistics.median(seconds), size, statistics.median(rates))
+    folder = _folder_of(comparison, name, middle)
+    if words is not None:
+        folder = _keep(RunFolder(folder).model, saved[middle], comparison.out / BESIDE.replace(" ", "-"))
     majority = measure_majority(task, comparison.train, comparison.examples)[task.metric]
     return row | {
         "score": summary["median"],
@@ -282,7 +287,7 @@ def run_encoder(
         "score_low": summary["lowest"] if comparison.num_seeds > 1 else None,
         "score_high": summary["highest"] if comparison.num_seeds > 1 else None,
         "only_majority": not has_learnt(summary["median"], majority),
-        "folder": str(_folder_of(comparison, name, middle) if words is None else _keep(pipelines[middle], comparison)),
+        "folder": str(folder),
     }
 
 
@@ -316,12 +321,11 @@ def _add_words(pipeline: Pipeline, words: TfIdf) -> Pipeline:
     return replace(pipeline, members=(replace(member, saved=saved),))
 
 
-def _keep(pipeline: Pipeline, comparison: Comparison) -> Path:
-    """Write the model that has words beside it: the run's own has none."""
-    folder, (member,) = comparison.out / BESIDE.replace(" ", "-"), pipeline.members
+def _keep(model: Path, saved: SavedTask, folder: Path) -> Path:
+    """Write a run's model again, with words beside it."""
     with replace_folder(folder) as staging:
-        copy_files(member.folder, staging)
-        for name, content in member.task.as_files().items():
+        copy_files(model, staging)
+        for name, content in saved.as_files().items():
             (staging / name).write_bytes(content.encode() if isinstance(content, str) else content)
     return folder
 

@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression, Ridge  # type: ignore[impor
 from sklearn.multiclass import OneVsRestClassifier  # type: ignore[import-untyped]
 
 from litebert.errors import RequestError
-from litebert.tasks.linear import combine_vectors
+from litebert.tasks.linear import ALONE, combine_vectors
 
 __all__ = [
     "LinearClassifier",
@@ -252,7 +252,7 @@ def combine_pairs(first: Matrix, second: Matrix) -> Matrix:
     product = first.multiply(second).tocsr()
     lengths = _measure(first) * _measure(second)
     cosines = np.asarray(product.sum(1)).reshape(-1, 1) / np.where(lengths > 0, lengths, 1.0)
-    return sparse.hstack([first, second, product, abs(first - second), cosines], format="csr")
+    return sparse.hstack([ALONE * first, ALONE * second, product, abs(first - second), cosines], format="csr")
 
 
 def _measure(matrix: Matrix) -> NDArray[Any]:

@@ -20,8 +20,10 @@ from litebert.baselines.options import SimilarOption
 from litebert.baselines.overlap import IdfSimilarity
 from litebert.baselines.tf_idf import MOST_WEIGHTS
 from litebert.baselines.word2vec import AveragedVectors
+from litebert.errors import RequestError
 from litebert.inference.load import Pipeline, TruncationWarning, normalize
 from litebert.tasks.kinds.kind import AnswerType
+from litebert.tasks.kinds.options import TargetScale
 from litebert.tasks.linear import LinearHead, WordTable, join_vectors
 from litebert.tasks.tf_idf import TfIdf
 
@@ -39,9 +41,13 @@ class EncoderVectors:
     """
 
     def __init__(
-        self, embed: Callable[[list[str]], NDArray[Any]], size_bytes: int, words: WordTable | None = None
+        self,
+        embed: Callable[[list[str]], NDArray[Any]],
+        size_bytes: int,
+        words: WordTable | None = None,
+        max_length: int = 512,
     ) -> None:
-        self._embed, self.words = embed, words
+        self._embed, self.words, self.max_length = embed, words, max_length
         self.size_bytes = size_bytes + (0 if words is None else words.size_bytes)
         self._known: dict[str, NDArray[np.float32]] = {}
         self._seconds = 0.0
@@ -63,8 +69,10 @@ class EncoderVectors:
                 warnings.simplefilter("ignore", TruncationWarning)
                 return np.asarray(pipeline.embed(texts, depth=depth, on_progress=on_progress))
 
-        (member, *_) = pipeline.members
-        return cls(embed, member.engine.num_bytes, member.words if words else None)
+        if len(pipeline.members) > 1:
+            raise RequestError(f"an ensemble of {len(pipeline.members)} models is no encoder: name one of them")
+        (member,) = pipeline.members
+        return cls(embed, member.engine.num_bytes, member.words if words else None, member.max_length)
 
     def fit(self, texts: Sequence[str]) -> Self:
         """Learn how rare words are; the encoder stays as it is."""
@@ -122,7 +130,8 @@ def make_frozen(
 ) -> Baseline:
     """A linear model on an encoder's vectors, of choices on likenesses by them; with tf-idf beside them or without.
 
-    `balanced`: every class counts the same, however rare it is.
+    `balanced`: every class counts the same, however rare it is. Words are fewer than those of tf-idf alone where there
+    are more than 20 labels (5 of pairs), so that a folder stays small.
     """
     if answer_type == "option":
         alike = EncoderSimilarity(vectors)
@@ -137,10 +146,19 @@ def make_frozen(
     return BagOfWords(model, "tf-idf", vectors, MOST_WEIGHTS) if words else AveragedVectors(model, seed, vectors)
 
 
-def keep_frozen(rung: Baseline, vectors: EncoderVectors, labels: Sequence[str]) -> tuple[LinearHead, TfIdf | None]:
-    """What a linear model has learnt, so that it can be kept: of the vectors, and of the words beside them."""
+def keep_frozen(
+    rung: Baseline, vectors: EncoderVectors, labels: Sequence[str], scale: TargetScale | None = None
+) -> tuple[LinearHead, TfIdf | None]:
+    """What a linear model has learnt, so that it can be kept: of the vectors, and of the words beside them.
+
+    With a `scale` both say numbers as that shrinks them, so that their size is no matter where few bits are stored.
+    """
     assert isinstance(rung, BagOfWords | AveragedVectors), "likenesses are not kept"
     assert vectors.words is not None, "word vectors are kept"
     weights, bias = rung.vector_coefficients(labels)
-    linear = LinearHead(weights, bias, vectors.words.rarity, np.array(rung.limits, np.float32))
-    return linear, rung.as_tf_idf(labels) if isinstance(rung, BagOfWords) else None
+    tf_idf = rung.as_tf_idf(labels) if isinstance(rung, BagOfWords) else None
+    limits = np.array(rung.limits)
+    if scale is not None:
+        weights, bias, limits = weights / np.float32(scale.spread), scale.shrink(bias), scale.shrink(limits)
+        tf_idf = None if tf_idf is None else tf_idf.scaled(1 / scale.spread)
+    return LinearHead(weights, bias, vectors.words.rarity, limits.astype(np.float32)), tf_idf

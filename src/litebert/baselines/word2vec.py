@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from litebert.baselines.bag_of_words import list_singles, make_counter
+from litebert.baselines.bag_of_words import choose_rows, list_singles, make_counter
 from litebert.baselines.linear import LinearModel, TextVectors, check_examples, combine_pairs
 from litebert.errors import RequestError
 from litebert.text.words import Text, split_words
@@ -61,7 +61,7 @@ class WordVectors:
         """Learn a vector for each word of the texts."""
         train = _import_word2vec()
         share = _MOST_CHARACTERS / max(1, sum(map(len, texts)))
-        chosen = _choose_rows(len(texts), int(len(texts) * min(1.0, share)), self._seed)
+        chosen = choose_rows(len(texts), int(len(texts) * min(1.0, share)), self._seed)
         sentences = list(_cut_sentences(texts[row] for row in chosen))
         counts: dict[str, int] = {}
         for sentence in sentences:
@@ -121,7 +121,7 @@ class AveragedVectors:
         self._is_pair = any(not isinstance(text, str) for text in texts)
         self._vectors.fit(list_singles(texts, self._is_pair))
         # A few hundred coefficients are learnt no better from more, and these rows are dense.
-        rows = _choose_rows(len(texts), _MOST_ROWS // 4 if self._is_pair else _MOST_ROWS, self._seed)
+        rows = choose_rows(len(texts), _MOST_ROWS // 4 if self._is_pair else _MOST_ROWS, self._seed)
         features = self._make_features([texts[row] for row in rows])
         spread = features.std(0)
         self._mean, self._spread = features.mean(0), np.where(spread > 0, spread, 1)
@@ -175,13 +175,6 @@ def _cut_sentences(texts: Iterable[str]) -> Iterator[list[str]]:
         words = [known.setdefault(word, word) for word in split_words(text)]
         for begin in range(0, len(words), _LONGEST):
             yield words[begin : begin + _LONGEST]
-
-
-def _choose_rows(num_rows: int, max_rows: int, seed: int) -> NDArray[np.int64]:
-    """All rows, or some of them at random, in their order: every n-th row could be of one class."""
-    if num_rows <= max_rows:
-        return np.arange(num_rows)
-    return np.sort(np.random.default_rng(seed).choice(num_rows, max_rows, replace=False))
 
 
 def _hash_word(word: str) -> int:

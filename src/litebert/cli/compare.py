@@ -97,7 +97,7 @@ def compare(
         if row.get("only_majority"):
             typer.echo(f"The {row['name']} found no more than the majority: it has not learnt the task.")
     typer.echo(f"The page is {page}.")
-    best = max((row for row in result["rows"] if row["score"] is not None), key=lambda row: row["score"])
-    if "folder" in best:
+    best = max((row for row in result["rows"] if "folder" in row), key=lambda row: row["score"], default=None)
+    if best is not None:
         command = shlex.join(["litebert", "predict", best["folder"], "your-file"])
-        typer.echo(f"{best['name']} is the best, and kept as a model. Next:  {command}")
+        typer.echo(f"Of those that are kept as models the best is {best['name']}. Next:  {command}")

@@ -34,6 +34,7 @@ def fit(
     balanced: Annotated[
         bool, typer.Option("--balanced", help="Let every class count the same, however rare it is.")
     ] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the linear model, and of what it is given.")] = 0,
     as_json: Json = False,
     **given: Any,
 ) -> None:
@@ -55,6 +56,9 @@ def fit(
             depth=depth,
             tf_idf=tf_idf,
             balanced=balanced,
-            on_progress=lambda done, total: show(1000 * done // total, f"{done:,} of {total:,} texts are read"),
+            seed=seed,
+            on_progress=lambda done, total: show(
+                900 * done // total, f"{done:,} of {total:,} texts are read" if done < total else "learning from them"
+            ),
         )
     conclude(result.folder, dataset, range(1), [result], as_json)

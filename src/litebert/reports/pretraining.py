@@ -7,6 +7,7 @@
 from pathlib import Path
 from typing import Any
 
+from litebert.errors import RequestError
 from litebert.quantities import finite_numbers, format_duration
 from litebert.reports.page import (
     Card,
@@ -48,6 +49,8 @@ def write_report(folder: Path, out: Path | None = None, samples: bool = True) ->
         from litebert.reports.finetuning import write_run_report
 
         return write_run_report(folder, out)
+    if kind == "fitting":
+        raise RequestError(f"{folder} was fitted at once: its page is {RunFolder(folder).report}")
     if kind == "distillation":
         from litebert.reports import distillation
 

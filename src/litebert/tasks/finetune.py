@@ -44,7 +44,16 @@ from litebert.training.run import train as train_job
 from litebert.training.run_folder import RunFolder
 from litebert.training.state import TrainingState
 
-__all__ = ["Evaluation", "Finetuning", "balance_classes", "finetune", "make_model", "open_encoder", "write_evaluation"]
+__all__ = [
+    "Evaluation",
+    "Finetuning",
+    "balance_classes",
+    "finetune",
+    "list_labelled",
+    "make_model",
+    "open_encoder",
+    "write_evaluation",
+]
 
 
 class Finetuning:
@@ -254,16 +263,8 @@ def finetune(
     (`Kind.weigh_words`). `on_evaluation` is told the final metrics and predictions; it may write a report and give its
     path.
     """
-    train = data.splits.get("train")
-    if not train:
-        raise RequestError(f"{config.task.name} has no training examples here: nothing can be learnt from them")
-    kind = kind_of(config.task)
-    labelled = [example for example in train if kind.gold(example) is not None]
-    if not labelled or (len(labelled) < len(train) and config.teacher is None):
-        unlabelled = next(example for example in train if kind.gold(example) is None)
-        name = unlabelled.location or f"training example {unlabelled.id!r}"
-        raise RequestError(f"{name} has no label to learn: add it, or leave such examples out")
-    scale = kind.target_scale(labelled)
+    labelled = list_labelled(data, all_of_them=config.teacher is None)
+    scale = kind_of(config.task).target_scale(labelled)
     if scale is not None:
         config = config.model_copy(update={"scale": scale})
     job, folder = Finetuning(data, config, tokenizer, tf_idf), RunFolder(out)
@@ -275,6 +276,19 @@ def finetune(
     report = on_evaluation(evaluations)
     metrics = {split: evaluation.metrics for split, evaluation in evaluations.items()}
     return replace(result, splits=metrics, metrics=metrics.get("dev", {}), report=report)
+
+
+def list_labelled(data: Dataset, all_of_them: bool = True) -> list[Example]:
+    """The training examples that have a label; all have to have one, or at least one of them."""
+    train, kind = data.splits.get("train"), kind_of(data.task)
+    if not train:
+        raise RequestError(f"{data.task.name} has no training examples here: nothing can be learnt from them")
+    labelled = [example for example in train if kind.gold(example) is not None]
+    if not labelled or (len(labelled) < len(train) and all_of_them):
+        unlabelled = next(example for example in train if kind.gold(example) is None)
+        name = unlabelled.location or f"training example {unlabelled.id!r}"
+        raise RequestError(f"{name} has no label to learn: add it, or leave such examples out")
+    return labelled
 
 
 def write_evaluation(folder: RunFolder, data: Dataset, evaluations: Mapping[str, Evaluation]) -> None:

@@ -19,9 +19,11 @@ from safetensors.numpy import save
 from litebert.errors import FolderError
 from litebert.text.tokenizer import Tokenizer
 
-__all__ = ["LINEAR_FILE", "LinearHead", "WordTable", "combine_vectors", "join_vectors", "normalize"]
+__all__ = ["ALONE", "LINEAR_FILE", "LinearHead", "WordTable", "combine_vectors", "join_vectors", "normalize"]
 
 LINEAR_FILE = "linear.safetensors"
+ALONE = 0.25
+"""What a feature of one text of a pair weighs beside those of both."""
 _LEAST_RARITY = 0.01  # of a piece that is in every text
 _BLOCK = 100_000  # tokens whose vectors are looked up at a time: 50 MB
 
@@ -108,8 +110,11 @@ class LinearHead:
             raise FolderError(f"{LINEAR_FILE} knows {known:,} pieces, the encoder beside it {there:,}: fit again")
         return replace(self, words=words.weighed(self.rarity))
 
-    def score(self, states: Floats, texts: Sequence[tuple[str, ...]]) -> Floats:
-        """(examples, labels), by the mean states of their texts (examples, 1 or 2, hidden), and by these texts."""
+    def score(self, states: Floats, texts: Sequence[tuple[str, ...]]) -> list[Floats]:
+        """What each label gets, by the mean states of the texts (examples, 1 or 2, hidden), and by these texts.
+
+        Every example is multiplied on its own: what stands beside it changes no bit of its answer.
+        """
         assert self.words is not None, "the encoder is open"
         num_texts = states.shape[1]
         means = self.words.average([text for example in texts for text in example])
@@ -120,8 +125,7 @@ class LinearHead:
                 f"{LINEAR_FILE} takes {self.weights.shape[1]:,} features, this encoder gives {features.shape[1]:,}: "
                 "fit again"
             )
-        scores: Floats = np.asarray(features @ self.weights.T + self.bias, np.float32)
-        return scores
+        return [self.weights @ np.ascontiguousarray(row, np.float32) + self.bias for row in features]
 
     def limit(self, output: Any) -> Any:
         """A number as far as it may go."""
@@ -148,10 +152,10 @@ class LinearHead:
         return found
 
     def _holds_together(self) -> bool:
-        labels = len(self.bias)
-        fits = self.weights.ndim == 2 and len(self.weights) == labels and self.rarity.ndim == 1
         finite = (self.weights, self.bias, self.rarity)
-        fits = fits and self.limits.shape == (2,) and bool(self.limits[0] <= self.limits[1])
+        fits = [array.ndim for array in (*finite, self.limits)] == [2, 1, 1, 1]
+        fits = fits and len(self.weights) == len(self.bias) and len(self.limits) == 2
+        fits = fits and bool(self.limits[0] <= self.limits[1])
         return fits and all(math.isfinite(float(np.abs(array).sum(dtype=np.float64))) for array in finite)
 
 
@@ -167,15 +171,16 @@ def combine_vectors(first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
     """The features of pairs: both vectors, their product, their absolute difference, and their cosine.
 
     A linear model sees whether the texts agree only if it is shown: the product is large where both have a feature, the
-    difference where one of them has it, and the cosine sums up the agreement in one number.
+    difference where one of them has it, and the cosine sums up the agreement in one number. What each text says alone
+    counts less than that, or a few pairs are learnt by heart.
 
     >>> combine_vectors(np.array([[3.0, 4.0]]), np.array([[0.0, 5.0]]))
-    array([[ 3. ,  4. ,  0. ,  5. ,  0. , 20. ,  3. ,  1. ,  0.8]])
+    array([[ 0.75,  1.  ,  0.  ,  1.25,  0.  , 20.  ,  3.  ,  1.  ,  0.8 ]])
     """
     product = first * second
     lengths = np.linalg.norm(first, axis=1, keepdims=True) * np.linalg.norm(second, axis=1, keepdims=True)
     cosines = product.sum(1, keepdims=True) / np.where(lengths > 0, lengths, 1.0)
-    return np.hstack([first, second, product, abs(first - second), cosines])
+    return np.hstack([ALONE * first, ALONE * second, product, abs(first - second), cosines])
 
 
 def normalize(vectors: Floats) -> Floats:

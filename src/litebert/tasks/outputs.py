@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Runner", "TorchRunner", "add_tf_idf", "encode_saved", "run_model", "run_saved", "score_tf_idf"]
 
+_BLOCK = 1024  # examples whose features are held at once
 _TARGETS = ("labels", "start_positions", "end_positions")
 
 
@@ -136,11 +137,11 @@ def run_saved(
         outputs = run_model(runner, saved.task, examples, features, saved.options, on_progress)
     else:
         outputs = _run_linear(runner, saved.linear, _list_texts(saved.task, examples), features, on_progress)
-    if saved.scale is not None:
-        return [saved.scale.stretch(output) for output in outputs]
     if saved.tf_idf is not None:
         outputs = add_tf_idf(saved.tf_idf, saved.task, examples, outputs)
-    return outputs if saved.linear is None else [saved.linear.limit(output) for output in outputs]
+    if saved.linear is not None:
+        outputs = [saved.linear.limit(output) for output in outputs]
+    return outputs if saved.scale is None else [saved.scale.stretch(output) for output in outputs]
 
 
 def _run_linear(
@@ -156,7 +157,10 @@ def _run_linear(
         return list(outputs["sentence_embedding"].reshape(len(items), -1, runner.config.hidden_size))
 
     states = _run_items(runner, features, read, on_progress)
-    return list(linear.score(np.stack(states), texts)) if states else []
+    found: list[Any] = []
+    for begin in range(0, len(states), _BLOCK):
+        found += linear.score(np.stack(states[begin : begin + _BLOCK]), texts[begin : begin + _BLOCK])
+    return found
 
 
 def score_tf_idf(tf_idf: TfIdf, task: Task, examples: Sequence[Example]) -> list[NDArray[Any]]:

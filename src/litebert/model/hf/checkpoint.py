@@ -55,6 +55,7 @@ __all__ = [
     "fit_tensors",
     "hash_weights",
     "is_half",
+    "is_int8",
     "measure_weights",
     "read_config",
     "read_folder",
@@ -176,6 +177,11 @@ def is_half(folder: Path) -> bool:
         return False
     with safe_open(folder / WEIGHTS, framework="np") as file:
         return all(file.get_slice(name).get_dtype() == "F16" for name in file.keys())  # noqa: SIM118
+
+
+def is_int8(folder: Path) -> bool:
+    """Whether the weights of a folder are stored with eight bits."""
+    return _is_int8(read_json(folder / "config.json"))
 
 
 def _read_weights(folder: Path, int8: bool = False) -> tuple[Path, dict[str, Array]]:
