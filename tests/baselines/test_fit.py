@@ -17,12 +17,13 @@ from litebert.baselines.vectors import EncoderVectors, make_frozen
 from litebert.errors import FolderError, LitebertError, RequestError
 from litebert.folders import MANIFEST
 from litebert.inference.export import export
-from litebert.inference.load import load
+from litebert.inference.load import check_members, load
 from litebert.inference.optimization import Optimization, write_optimization
 from litebert.inference.optimize import find_fastest
 from litebert.model.hf.checkpoint import WEIGHTS, hash_weights
 from litebert.tasks import linear
 from litebert.tasks.kinds import kind_of
+from litebert.tasks.kinds.kind import probabilities
 from litebert.tasks.linear import LINEAR_FILE, LinearHead
 from litebert.tasks.metrics import compute_metrics
 from litebert.tasks.saved import TASK_FILE, SavedTask
@@ -31,7 +32,7 @@ from litebert.tasks.tf_idf import TF_IDF_FILE
 from litebert.text.tokenizer import Tokenizer
 from tests.commands import fails, run_here
 from tests.conftest import need
-from tests.tasks.small import make_data, make_encoder, small_run
+from tests.tasks.small import finetune_here, make_data, make_encoder, small_run
 
 KINDS = ("classification", "pairs", "multi-label", "regression", "similarity")
 
@@ -172,7 +173,9 @@ def test_a_comparison_keeps_what_it_measured(encoder: Path, small_tokenizer: Tok
         assert load(row["folder"]).evaluate(data.splits["dev"]).metrics == pytest.approx(row["metrics"])
 
 
-def test_other_commands_take_it_as_a_model_that_was_fine_tuned(fitted: Path, tmp_path: Path) -> None:
+def test_other_commands_take_it_as_a_model_that_was_fine_tuned(
+    fitted: Path, encoder: Path, small_tokenizer: Tokenizer, tmp_path: Path
+) -> None:
     pipeline, dev = load(fitted), make_data("classification").splits["dev"]
     need("fastapi")
     from litebert.serve.batching import QueueLimits
@@ -180,6 +183,14 @@ def test_other_commands_take_it_as_a_model_that_was_fine_tuned(fitted: Path, tmp
 
     assert {"embed", "predict", "classify"} <= {*ServedModel("mine", str(fitted), QueueLimits()).abilities}
     assert export(fitted, tmp_path / "exported").lacks_linear
+    data = make_data("classification")
+    finetune_here(data, tmp_path / "tuned", small_run(data, encoder, small_tokenizer, steps=2), small_tokenizer)
+    members = [pipeline, load(tmp_path / "tuned")]
+    both = replace(pipeline, members=(pipeline.members[0], members[1].members[0]))
+    check_members(both.members)
+    alone = [[probabilities(output) for output in one.run(dev)[0]] for one in members]
+    together = [probabilities(output) for output in both.run(dev)[0]]
+    np.testing.assert_allclose(together, np.mean(alone, axis=0), atol=1e-5)
     found = find_fastest(pipeline, dev, max_drop=100)
     assert found.chosen.depth == 1
     shutil.copytree(fitted, tmp_path / "faster")

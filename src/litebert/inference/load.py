@@ -546,8 +546,9 @@ def load(name: str | Path = DEFAULT_ENCODER, revision: str | None = None, *, opt
 
 
 def check_members(members: Sequence[Member]) -> None:
-    """Refuse models that were not trained for one and the same task, with one kind of head."""
+    """Refuse models that are not of one task, or whose heads are of different kinds; linear models go with any head."""
     first = members[0].task.task
+    tuned = [member for member in members if member.task.linear is None]
     for member in members[1:]:
         other = member.task.task
         if (other.name, other.kind, other.labels) != (first.name, first.kind, first.labels):
@@ -555,7 +556,6 @@ def check_members(members: Sequence[Member]) -> None:
                 f"{member.folder} answers {other.name}, {members[0].folder} answers {first.name}: "
                 "an ensemble needs models of one task with the same labels"
             )
-        if member.engine.head != members[0].engine.head:
-            raise RequestError(
-                f"{member.folder} and {members[0].folder} have heads of different kinds: choose one kind"
-            )
+    for member in tuned[1:]:
+        if member.engine.head != tuned[0].engine.head:
+            raise RequestError(f"{member.folder} and {tuned[0].folder} have heads of different kinds: choose one kind")
