@@ -23,7 +23,7 @@ from litebert.inference.load import Pipeline, load
 from litebert.tasks.config import FinetuneConfig, choose_length, configure, measure_volume
 from litebert.tasks.finetune import finetune, open_encoder
 from litebert.tasks.kinds import kind_of
-from litebert.tasks.metrics import compute_metrics, has_learnt, measure_majority, summarize_seeds
+from litebert.tasks.metrics import compute_metrics, explain_metric, has_learnt, measure_majority, summarize_seeds
 from litebert.tasks.outputs import score_tf_idf
 from litebert.tasks.readers.sources import hold_out, is_official
 from litebert.tasks.saved import SavedTask
@@ -138,6 +138,7 @@ class Comparison:
             "task": self.task.name,
             "split": self.split,
             "metric": self.task.metric,
+            "metric_says": explain_metric(self.task.metric, self.task),
             "num_examples": {"train": len(self.train), self.split: len(self.examples)},
             "settings": {
                 "encoder": self.encoder,

@@ -333,10 +333,10 @@ def _show(task: "Task", metrics: dict[str, float], read: "Examples", as_json: bo
         counts: dict[str, Any] = {"num_examples": len(read.examples), "num_skipped": read.num_skipped}
         print_json({"task": task.name, **counts, "metric": task.metric, "metrics": metrics})
         return
-    from litebert.tasks.metrics import METRICS
+    from litebert.tasks.metrics import explain_metric
 
     skipped = f", {read.num_skipped:,} bad records left out" if read.num_skipped else ""
     typer.echo(f"{task.name}: {len(read.examples):,} examples{skipped}")
     for name, value in metrics.items():
         shown = f"{value:,.0f}" if name.endswith("total") else f"{value:.4f}"
-        typer.echo(f"  {name:<18} {shown:>9}   {METRICS.get(name, '')}")
+        typer.echo(f"  {name:<18} {shown:>9}   {explain_metric(name, task)}")

@@ -66,10 +66,10 @@ def _view(title: str, rows: Rows, metric: str, about: Mapping[str, Any]) -> dict
     if not has_intervals and any(bar.low is not None for bar in bars):
         caption = "The thin lines reach from the lowest to the highest seed."
     chart = draw_comparison(bars, metric, caption)
-    explanation = f": {METRICS[metric]}" if metric in METRICS else ""
+    explanation = about.get("metric_says", METRICS.get(metric))
     return {
         "title": title,
-        "metric": metric + explanation,
+        "metric": metric + (f": {explanation}" if isinstance(explanation, str) else ""),
         "best": _name_best(rows, metric, num_examples),
         "notices": _warn_of_majority(rows, metric),
         "charts": [chart] if chart else [],

@@ -29,7 +29,7 @@ from litebert.reports.page import (
 )
 from litebert.tasks.kinds import kind_of
 from litebert.tasks.kinds.description import Answered
-from litebert.tasks.metrics import METRICS, has_learnt
+from litebert.tasks.metrics import explain_metric, has_learnt
 from litebert.tasks.sections import Notice, Table, format_metric
 from litebert.tasks.task import Example, Predictions, Task
 from litebert.training.run_folder import Run, RunFolder, read_kind, read_run
@@ -224,12 +224,14 @@ def _make_cards(task: Task, metrics: Metrics, majority: Metrics) -> list[Card]:
     cards = []
     for name in names[:_MOST_CARDS]:
         notes = [f"{kind_of(task).constant}: {format_metric(name, majority[name])}"] if name in majority else []
-        cards.append(Card(name, format_metric(name, metrics.get(name)), list(filter(None, [*notes, _explain(name)]))))
+        cards.append(
+            Card(name, format_metric(name, metrics.get(name)), list(filter(None, [*notes, _explain(name, task)])))
+        )
     return cards
 
 
-def _explain(name: str) -> str:
-    if name in METRICS:
-        return METRICS[name]
+def _explain(name: str, task: Task) -> str:
+    if known := explain_metric(name, task):
+        return known
     group = name.removeprefix("accuracy_")
     return _THRESHOLD if name == "threshold" else f"accuracy of the group {group}" if group != name else ""

@@ -18,14 +18,15 @@ __all__ = [
     "Evaluation",
     "compute_metrics",
     "evaluate_outputs",
+    "explain_metric",
     "has_learnt",
     "measure_majority",
     "summarize_seeds",
 ]
 
 METRICS = {
-    "accuracy": "share of right answers; of several labels: all of them right; of tags: per word",
-    "f1": "harmonic mean of precision and recall of the last label; for questions: of the words of an answer",
+    "accuracy": "share of right answers",
+    "f1": "harmonic mean of precision and recall of the last label",
     "macro_f1": "mean of the F1 of each label that occurs",
     "micro_f1": "F1 of all labels taken together",
     "matthews": "Matthews correlation of answers and labels, 0 for answers that are all the same",
@@ -53,7 +54,7 @@ METRICS = {
     "accuracy_middle": "accuracy of the group `middle` (RACE); every other group has its own likewise",
     "accuracy_high": "accuracy of the group `high` (RACE)",
 }
-"""Every metric and what it says."""
+"""Every metric and what it says, where the kind of task does not say it otherwise."""
 LOWER_IS_BETTER = ("mse", "mae")
 """Metrics that can be reported, but cannot decide: of all that decides, more is better."""
 
@@ -67,6 +68,16 @@ class Evaluation:
 
     metrics: dict[str, float]
     predictions: Predictions
+
+
+def explain_metric(name: str, task: Task) -> str:
+    """What a metric says; nothing of one that nobody knows.
+
+    >>> task = Task(name="names", kind="tagging", metrics=("entity_f1",))
+    >>> explain_metric("accuracy", task), explain_metric("beauty", task)
+    ('share of words with the right tag', '')
+    """
+    return kind_of(task).meanings.get(name) or METRICS.get(name, "")
 
 
 def compute_metrics(task: Task, examples: Sequence[Example], predictions: Predictions) -> dict[str, float]:

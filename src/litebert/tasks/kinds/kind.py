@@ -60,6 +60,8 @@ class Kind(ABC):
     answer_type: ClassVar[AnswerType]
     metrics: ClassVar[tuple[str, ...]]
     """What is reported if nothing else is said; the first decides."""
+    meanings: ClassVar[Mapping[str, str]] = {}
+    """What metrics say that mean something else with other kinds."""
     constant: ClassVar[str] = "the most frequent answer alone"
     """What the best answer is that looks at no text, in words."""
     is_pair: ClassVar[bool] = False

@@ -6,7 +6,7 @@ the highest; where there are only these two (alike or not), halfway between them
 sentence-transformers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -35,6 +35,7 @@ class Similarity(Regression):
     name = "similarity"
     purpose = "how alike two texts are, by the cosine of their vectors"
     is_pair = True
+    meanings: ClassVar[Mapping[str, str]] = {"f1": "harmonic mean of precision and recall of the pairs that are alike"}
     problem_type: ClassVar[ProblemType | None] = None
 
     def head(self, task: Task, plain: bool = False) -> Head:

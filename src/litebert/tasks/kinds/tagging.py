@@ -73,6 +73,7 @@ class Tagging(Kind):
     name = "tagging"
     purpose = "a tag for each word"
     answer_type: ClassVar[AnswerType] = "tags"
+    meanings: ClassVar[Mapping[str, str]] = {"accuracy": "share of words with the right tag"}
     metrics = ("entity_f1", "accuracy")
     constant = "the most frequent tag alone"
     splits_rows = True

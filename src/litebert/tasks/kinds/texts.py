@@ -330,6 +330,7 @@ class MultiLabel(TextKind):
     name = "multi-label"
     purpose = "any number of labels for a text or a pair"
     answer_type: ClassVar[AnswerType] = "labels"
+    meanings: ClassVar[Mapping[str, str]] = {"accuracy": "share of texts of which all labels are right"}
     metrics = ("micro_f1", "macro_f1")
     problem_type: ClassVar[ProblemType | None] = "multi_label_classification"
 

@@ -80,6 +80,7 @@ class Questions(Kind):
     name = "questions"
     purpose = "the part of a text that answers a question"
     answer_type: ClassVar[AnswerType] = "span"
+    meanings: ClassVar[Mapping[str, str]] = {"f1": "harmonic mean of precision and recall of the words of an answer"}
     metrics = ("f1", "exact")
     constant = "“no answer” to all"
     is_pair = True
