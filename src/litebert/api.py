@@ -58,6 +58,7 @@ from litebert.tasks.readers.sources import (
     OFFICIAL,
     OwnData,
     explain_missing,
+    read_examples,
     read_official,
     read_own,
     stem_of,
@@ -708,6 +709,8 @@ def fit(
     """
     from litebert.baselines.fit import fit as fit_linear  # scikit-learn takes a second
 
+    if out is not None and Path(out).exists():
+        raise RequestError(f"{out} is there already: choose another --out")
     data = read_data(task, **_take_options("fit", columns, inspect.signature(read_data).parameters))
 
     def write(folder: Path, evaluations: Mapping[str, Evaluation]) -> Path | None:
@@ -741,10 +744,17 @@ def report_writer(folder: Path, data: Dataset) -> Callable[[Mapping[str, Evaluat
 
 
 def evaluate(
-    model: PathLike | Pipeline, data: PathLike | Sequence[Example], *, split: str = "dev", skip_bad: bool = False
+    model: PathLike | Pipeline, data: RecordSource | Sequence[Example], *, split: str = "dev", skip_bad: bool = False
 ) -> dict[str, float]:
-    """The metrics of a fine-tuned model (a run, a folder, an ensemble) on examples whose labels are known."""
+    """The metrics of a fine-tuned model (a run, a folder, an ensemble) on examples whose labels are known.
+
+    `data` is a file, a folder of official files, a table in memory, or examples.
+    """
     pipeline = model if isinstance(model, Pipeline) else load(os.fspath(model))
     if isinstance(data, str | os.PathLike):
-        data = read_task_examples(pipeline.task, Path(data), split, skip_bad=skip_bad).examples
-    return pipeline.evaluate(data).metrics
+        examples: Sequence[Example] = read_task_examples(pipeline.task, Path(data), split, skip_bad=skip_bad).examples
+    elif isinstance(data, Sequence) and all(isinstance(one, Example) for one in data):
+        examples = data
+    else:
+        examples, _ = read_examples(pipeline.task, data, with_labels=True, skip_bad=skip_bad)
+    return pipeline.evaluate(examples).metrics

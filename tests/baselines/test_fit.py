@@ -158,6 +158,7 @@ def test_command_and_call_are_one(encoder: Path, tmp_path: Path) -> None:
     assert seen[-1][0] == seen[-1][1] > 0
     assert result.predict("good number 3").label == "p"
     assert "accuracy 1" in repr(result)
+    assert litebert.evaluate(result.folder, rows) == litebert.evaluate(result.folder, table)
     same = [(tmp_path / way / "model" / LINEAR_FILE).read_bytes() for way in ("by-command", "by-call")]
     assert same[0] == same[1]
     answered = run_here("predict", tmp_path / "by-command", input="bad number 5\n")
@@ -183,6 +184,8 @@ def test_other_commands_take_it_as_a_model_that_was_fine_tuned(
 
     assert {"embed", "predict", "classify"} <= {*ServedModel("mine", str(fitted), QueueLimits()).abilities}
     assert export(fitted, tmp_path / "exported").lacks_linear
+    with pytest.raises(RequestError, match="is the folder of a run"):
+        export(fitted, fitted.parent)
     data = make_data("classification")
     finetune_here(data, tmp_path / "tuned", small_run(data, encoder, small_tokenizer, steps=2), small_tokenizer)
     members = [pipeline, load(tmp_path / "tuned")]

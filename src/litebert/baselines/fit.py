@@ -37,6 +37,7 @@ KIND = "fitting"
 """What run.json calls it."""
 FITTED = ("label", "labels", "number")
 """The types of answers that a linear model gives."""
+_MOST_NAMED = 20  # labels, on a card
 OnProgress = Callable[[int, int], None]
 
 
@@ -154,13 +155,18 @@ def write_fitted(
     )
     rows = {
         "task": f"{task.name}: {kind_of(task).purpose}",
+        "labels": ", ".join(task.labels[:_MOST_NAMED]) + (" …" if len(task.labels) > _MOST_NAMED else "") or "numbers",
         "examples": f"{len(data.splits['train']):,}",
         "encoder": f"{model_name(model)}, {shape.num_layers} layers, as it is",
-        "on its vectors": f"a linear model of {linear.weights.shape[1]:,} features",
+        "its vectors": f"the mean of the last states ({shape.hidden_size}) and of the words ({shape.embedding_size})",
+        "on them": "a linear model",
         **({} if tf_idf is None else {"beside them": f"tf-idf of {len(tf_idf.terms):,} words and pairs of words"}),
     }
     lines = ["## Fitting", "", "| | |", "|-|-|", *(f"| {name} | {value} |" for name, value in rows.items())]
-    lines += ["", "litebert answers with all of it; transformers opens the encoder alone."]
+    lines += [
+        "",
+        "`litebert.load(folder)` answers with all of it. transformers and `litebert.Model` open the encoder alone.",
+    ]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what transformers cannot open is on the card
         write_folder(

@@ -325,7 +325,8 @@ def _count_truncated(predictions: "Predictions") -> int:
 def _show_truncated(count: int, total: int, limit: int) -> None:
     if count:
         of_them = f"{count:,} of {total:,} texts"
-        typer.echo(f"litebert: of {of_them} only the beginning was read: this model takes {limit} tokens", err=True)
+        message = f"of {of_them} the encoder read only the beginning, {limit} tokens"
+        typer.echo(f"litebert: {message}", err=True)
 
 
 def _show(task: "Task", metrics: dict[str, float], read: "Examples", as_json: bool) -> None:

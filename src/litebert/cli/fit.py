@@ -34,7 +34,7 @@ def fit(
     balanced: Annotated[
         bool, typer.Option("--balanced", help="Let every class count the same, however rare it is.")
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the linear model, and of what it is given.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the linear model.")] = 0,
     as_json: Json = False,
     **given: Any,
 ) -> None:

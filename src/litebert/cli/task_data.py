@@ -96,6 +96,14 @@ def split_reading(given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]
     return read, {name: value for name, value in given.items() if name not in wanted and name != "options"}
 
 
+def _is_number(label: str) -> bool:
+    try:
+        float(label)
+    except ValueError:
+        return False
+    return True
+
+
 def show_data(data: "Dataset", label: str) -> None:
     """Say on standard error what was made of the files, before anything is learnt from it."""
     from litebert.tasks.kinds import kind_of
@@ -111,5 +119,12 @@ def show_data(data: "Dataset", label: str) -> None:
     if kind_of(task).answer_type == "label" and 2 * len(task.labels) > len(train) > 4:
         message = f"nearly every example has a label of its own: is {label!r} the right column? "
         typer.echo(f"litebert: {message}For scores, say --kind regression", err=True)
+    elif kind_of(task).answer_type == "label" and len(task.labels) > 5 and all(map(_is_number, task.labels)):
+        typer.echo(f"litebert: the {len(task.labels)} labels are numbers: for scores, say --kind regression", err=True)
+    learnt = {name for example in train for name in kind_of(task).label_names(example)}
+    strange = sorted({name for example in dev for name in kind_of(task).label_names(example)} - learnt)
+    if strange:
+        message = f"development examples have labels that none to learn from has, such as {strange[0]!r}"
+        typer.echo(f"litebert: {message}: no model can know them", err=True)
     if len(dev) == len(train) and hash_examples(dev) == hash_examples(train):
         typer.echo("litebert: development examples are those to learn from: what they score says nothing", err=True)

@@ -11,6 +11,7 @@ from litebert.inference.load import ENSEMBLE, Member, Pipeline, check_members
 from litebert.tasks.kinds import kind_of
 from litebert.tasks.metrics import evaluate_outputs
 from litebert.tasks.task import Example
+from litebert.training.run_folder import RunFolder
 
 __all__ = ["Choice", "choose_members", "write_ensemble"]
 
@@ -61,6 +62,7 @@ def choose_members(candidates: Sequence[Member], examples: Sequence[Example], ta
 
 def write_ensemble(folder: Path, choice: Choice) -> Path:
     """Write which models belong together; the models stay where they are."""
+    RunFolder(folder).refuse_run()
     folder.mkdir(parents=True, exist_ok=True)
     pipeline = choice.pipeline
     write_json(

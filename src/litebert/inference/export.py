@@ -18,6 +18,7 @@ from litebert.inference.onnx_graph import OUTPUTS, list_inputs
 from litebert.inference.sessions import has_onnx, open_session
 from litebert.model.hf.folder_config import render_config
 from litebert.tasks.outputs import TorchRunner
+from litebert.training.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from litebert.model.model import Model
@@ -60,6 +61,7 @@ def export(model: str | Path, out: str | Path = "exported", *, depth: int | None
     pipeline = load(model)
     if len(pipeline.members) > 1:
         raise RequestError(f"{model} is an ensemble of {len(pipeline.members)} models: export them one by one")
+    RunFolder(out).refuse_run()
     return export_onnx(pipeline.members[0], Path(out), depth)
 
 

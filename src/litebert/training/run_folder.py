@@ -172,6 +172,11 @@ class RunFolder:
             )
         self.refuse_foreign()
 
+    def refuse_run(self) -> None:
+        """Refuse to put something else into the folder of a run."""
+        if self.exists:
+            raise RequestError(f"{self.path} is the folder of a run: choose another --out")
+
     def refuse_foreign(self) -> None:
         """Refuse a folder that holds something else than a run, or the text of one that is to begin."""
         if self.run_file.exists() or not self.path.is_dir():

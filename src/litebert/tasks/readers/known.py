@@ -50,8 +50,8 @@ def read_task_examples(
         _, examples = hold_out(task, examples)
         if any(one != hash_examples(examples) for one in held_out_by):
             raise RequestError(
-                f"the model did not hold these out: {path} has changed since, or its run had another file, --dev or "
-                "other bad records; leave --held-out out"
+                f"the model did not hold these out: {path} has changed since, its run had another file, --dev or other "
+                "bad records, or `litebert compare` fine-tuned it; leave --held-out out, and give other examples"
             )
     return Examples(examples, num_skipped, stem_of(path))
 

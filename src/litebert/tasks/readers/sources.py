@@ -124,15 +124,18 @@ def read_own(data: OwnData, skip_bad: bool = False) -> Dataset:
 
 def read_examples(
     task: Task,
-    file: Path,
+    file: RecordSource,
     with_labels: bool,
     skip_bad: bool = False,
     format: str | None = None,
     header: bool = True,
 ) -> tuple[list[Example], int]:
-    """Read one file of examples of a known task, in its official layout or by the columns of a user's own."""
+    """Read one file of examples of a known task, in its official layout or by the columns of a user's own.
+
+    A table in memory is read by its columns.
+    """
     kind = kind_of(task)
-    if kind.file_format == "squad":
+    if kind.file_format == "squad" and isinstance(file, Path):
         questions, num_bad = read_squad(
             file, skip_bad=skip_bad, has_unanswerable=task.has_unanswerable, with_answers=with_labels
         )
@@ -143,7 +146,7 @@ def read_examples(
                 f"{nameless.location} has no answers: add them, or pass over such questions with --skip-bad"
             )
         return [*known], num_bad + len(questions) - len(known)
-    if is_official(task) and format is None and header:
+    if is_official(task) and format is None and header and isinstance(file, Path):
         return _read_official_file(task, file, with_labels, skip_bad)
     labels = task.labels if with_labels and task.labels else None
     columns = columns_of(task)
