@@ -18,7 +18,7 @@ from litebert.baselines.ladder import EXPLANATIONS, LADDER, make_rung
 from litebert.baselines.tf_idf import learn_tf_idf
 from litebert.baselines.vectors import EncoderVectors, make_frozen
 from litebert.errors import RequestError
-from litebert.folders import copy_files, replace_folder, write_json
+from litebert.folders import copy_files, read_json, replace_folder, write_json
 from litebert.inference.load import Pipeline, load
 from litebert.tasks.config import FinetuneConfig, choose_length, configure, measure_volume
 from litebert.tasks.finetune import finetune, open_encoder
@@ -174,6 +174,7 @@ def compare(
     comparison.out.mkdir(parents=True, exist_ok=True)
     rows: list[ResultRow] = []
     result = comparison.describe(rows)
+    _refuse_another(comparison.out / "compare.json", result)
     for name in comparison.rungs:
         if rungs is not None and name not in rungs:
             continue
@@ -192,6 +193,15 @@ def compare(
         result = comparison.describe(rows)
         write_json(comparison.out / "compare.json", result)
     return result
+
+
+def _refuse_another(file: Path, result: dict[str, Any]) -> None:
+    """Refuse a folder with the models of another task, or of other examples."""
+    if not file.is_file():
+        return
+    there = read_json(file)
+    if any(there.get(name) != result[name] for name in ("task", "num_examples")):
+        raise RequestError(f"{file.parent} holds a comparison of {there.get('task')}: choose another --out")
 
 
 def run_majority(comparison: Comparison) -> ResultRow:
