@@ -18,7 +18,7 @@ from litebert.errors import FolderError, LitebertError, RequestError
 from litebert.folders import MANIFEST
 from litebert.inference.export import export
 from litebert.inference.load import check_members, load
-from litebert.inference.optimization import Optimization, write_optimization
+from litebert.inference.optimization import OPTIMIZED_FILE, Optimization, write_optimization
 from litebert.inference.optimize import find_fastest
 from litebert.model.hf.checkpoint import WEIGHTS, hash_weights
 from litebert.tasks import linear
@@ -172,6 +172,12 @@ def test_a_comparison_keeps_what_it_measured(encoder: Path, small_tokenizer: Tok
     rows = compare(comparison, [FROZEN, MIXED])["rows"]
     for row in rows:
         assert load(row["folder"]).evaluate(data.splits["dev"]).metrics == pytest.approx(row["metrics"])
+    (tmp_path / MIXED / OPTIMIZED_FILE).write_text("of an earlier model")
+    (tmp_path / FROZEN / LINEAR_FILE).unlink()  # so it may be anybody's
+    again = compare(comparison, [FROZEN, MIXED])["rows"]
+    assert "something else" in again[0]["note"]
+    assert again[1]["metrics"] == rows[1]["metrics"]
+    assert not (tmp_path / MIXED / OPTIMIZED_FILE).exists()
 
 
 def test_other_commands_take_it_as_a_model_that_was_fine_tuned(

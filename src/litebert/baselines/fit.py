@@ -4,7 +4,6 @@ The encoder is not trained. A linear model learns from its vectors, and from tf-
 beside the weights (`litebert.tasks.linear`, `litebert.tasks.tf_idf`). The folder has the form of a run's.
 """
 
-import shutil
 import time
 import warnings
 from collections.abc import Callable, Mapping
@@ -21,10 +20,12 @@ from litebert.folders import model_name, new_folder
 from litebert.hub import resolve
 from litebert.inference.engine import VECTORS
 from litebert.inference.load import Pipeline, load
+from litebert.inference.optimization import OPTIMIZED_FILE
 from litebert.model.hf.checkpoint import is_half, is_int8, write_folder
 from litebert.model.model import Model, to_arrays
 from litebert.tasks.finetune import list_labelled, open_encoder, write_evaluation
 from litebert.tasks.kinds import kind_of
+from litebert.tasks.linear import LINEAR_FILE
 from litebert.tasks.metrics import Evaluation, measure_majority
 from litebert.tasks.saved import SavedTask
 from litebert.tasks.task import Dataset, hash_examples
@@ -132,10 +133,11 @@ def write_fitted(
 ) -> None:
     """Write a model folder: the encoder, with so many of its layers, and what was learnt on its vectors.
 
-    What an earlier one left in its place is removed.
+    An earlier one in its place is replaced, anything else refused.
     """
-    if folder.exists():
-        shutil.rmtree(folder)
+    if folder.exists() and any(folder.iterdir()) and not (folder / LINEAR_FILE).is_file():
+        raise RequestError(f"{folder} holds something else than a fitted model: choose another --out")
+    (folder / OPTIMIZED_FILE).unlink(missing_ok=True)  # it was measured for the earlier one
     task, dev = data.task, data.splits.get("dev")
     shape, tokenizer, location = open_encoder(model, depth)
     source = Model.from_pretrained(location, VECTORS)
